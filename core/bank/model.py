@@ -1,0 +1,77 @@
+"""What a bank is once it has been read: checkpoints, tasks and score matrices, all immutable.
+
+Takes nothing from disk itself (see `load.py`) and knows nothing about recipes or merging.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from core.evals.protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One member of the pool, or its base."""
+
+    id: str
+    step: int | None = None
+    path: Path | None = None
+    """Absolute folder of the weights; None where the bank has scores only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One task set and its scores under one protocol."""
+
+    name: str
+    tasks: tuple[str, ...]
+    """Task ids, in the order of the task file."""
+    scenarios: tuple[str, ...]
+    """Scenario of each task; a task without one is its own scenario."""
+    scores: np.ndarray
+    """Behaviour vectors, float64, shape (checkpoints, tasks), mean over samples, in [0, 1]."""
+    samples: int
+    """Samples behind each entry of `scores`."""
+    base_scores: np.ndarray | None
+    """The base's behaviour vector, shape (tasks,), or None where it was not evaluated."""
+    protocol: Protocol | None
+    tasks_path: Path | None
+    scores_path: Path
+    more_scores: tuple[tuple[Protocol, Path], ...] = ()
+    """Scores of the same tasks under other protocols, as long-form JSONL."""
+    replicates_path: Path | None = None
+    """Repeated evaluations of one checkpoint (rows differ in `seed`): the run-to-run noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bank:
+    """The pool: a base, its checkpoints, their scores and tasks."""
+
+    name: str
+    root: Path
+    title: str
+    description: str
+    kind: Literal["measured", "illustrative"]
+    base: Checkpoint
+    checkpoints: tuple[Checkpoint, ...]
+    splits: Mapping[str, Split]
+    notes: str = ""
+    facts: tuple[Mapping[str, Any], ...] = ()
+    """Published or measured statements to show beside the scores: {label, value, source}."""
+    warnings: tuple[str, ...] = field(default=())
+
+    def index_of(self, checkpoint: str) -> int:
+        """Position of a checkpoint id in bank order; raises KeyError."""
+        for index, one in enumerate(self.checkpoints):
+            if one.id == checkpoint:
+                return index
+        raise KeyError(checkpoint)
+
+    @property
+    def has_weights(self) -> bool:
+        """True when the base and every checkpoint have a folder of weights."""
+        return all(one.path is not None for one in (self.base, *self.checkpoints))

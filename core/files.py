@@ -1,0 +1,85 @@
+"""Small file habits shared by every layer: JSONL in and out, hashes, all-or-nothing writes.
+
+Takes and gives paths and plain Python values; knows nothing about what the files mean.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from core.errors import InputError
+
+MAX_LINE_BYTES = 4_000_000
+
+
+def write_atomically(path: Path, content: bytes | str) -> None:
+    """Write `content` to `path` so that a reader sees the old file or the new one, never half.
+
+    Raises OSError as the system gives it; the temporary file is removed in that case.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_jsonl(path: Path, *, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield `(line number, object)` for each non-blank line of a JSONL file.
+
+    Raises `error`, naming the file and line, for a missing or empty file, a line that is not a
+    JSON object, a line over 4 MB, or bytes that are not UTF-8.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as problem:
+        raise error(f"{path}: cannot be read ({problem.strerror}). Expected a JSONL file.") from None
+    seen = False
+    with file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(line) > MAX_LINE_BYTES:
+                raise error(f"{path}:{number}: a line of more than {MAX_LINE_BYTES:,} bytes. Expected one JSON object a line.")
+            if not line.strip():
+                continue
+            seen = True
+            yield number, _parse_object(line, f"{path}:{number}", error)
+    if not seen:
+        raise error(f"{path}: is empty. Expected one JSON object a line.")
+
+
+def _parse_object(line: bytes, where: str, error: type[InputError]) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as problem:
+        raise error(f"{where}: is not JSON ({problem}). Expected one JSON object a line.") from None
+    if not isinstance(value, dict):
+        raise error(f"{where}: expected a JSON object, found {type(value).__name__}.")
+    return value
+
+
+def jsonl_bytes(rows: Iterable[dict[str, Any]]) -> bytes:
+    """Encode rows as JSONL: one object a line, UTF-8, keys in the order given."""
+    return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+
+
+def sha256_of(path: Path, *, on_bytes: Callable[[int], None] | None = None) -> str:
+    """Hex SHA-256 of a file, read in 8 MiB pieces; `on_bytes` is told each piece's length."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(8 << 20):
+            digest.update(piece)
+            if on_bytes:
+                on_bytes(len(piece))
+    return digest.hexdigest()
