@@ -29,8 +29,8 @@ def write_atomically(path: Path, content: bytes | str) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
@@ -50,7 +50,9 @@ def read_jsonl(path: Path, *, error: type[InputError] = InputError) -> Iterator[
     with file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
-                raise error(f"{path}:{number}: a line of more than {MAX_LINE_BYTES:,} bytes. Expected one JSON object a line.")
+                raise error(
+                    f"{path}:{number}: a line of more than {MAX_LINE_BYTES:,} bytes. Expected one JSON object a line."
+                )
             if not line.strip():
                 continue
             seen = True
