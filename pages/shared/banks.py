@@ -1,0 +1,96 @@
+"""Which banks there are and which one is live, read once per change on disk.
+
+Banks come from `data/`, from MERGESCOPE_BANK (a path, or several joined by the system's path
+separator) and from `?bank=`. Knows nothing about recipes.
+"""
+
+import os
+from pathlib import Path
+
+import streamlit as st
+
+from core.bank import list_banks, load_bank
+from core.bank.model import Bank
+from core.errors import BankError
+
+ROOT = Path(__file__).resolve().parents[2]
+BUNDLED = ROOT / "data"
+KEY = "bank"
+MAX_ASKED = 8
+Stamp = tuple[tuple[str, int, int], ...]
+
+
+@st.cache_data(max_entries=4, ttl="10s", show_spinner=False)
+def _on_disk(bundled: str, named: str) -> dict[str, Path]:
+    found = {path.name: path for path in list_banks([Path(bundled)])}
+    for one in filter(None, named.split(os.pathsep)):
+        path = Path(one).expanduser()
+        found[_label(path)] = path
+    return found
+
+
+def _label(path: Path) -> str:
+    """A bundled bank goes by its folder's name, any other by its path."""
+    return path.name if path.resolve().parent == BUNDLED else str(path)
+
+
+def known_banks() -> dict[str, Path]:
+    """Every bank the selector offers, label to folder; those named by the user come first."""
+    found = _on_disk(str(BUNDLED), os.environ.get("MERGESCOPE_BANK", ""))
+    bundled = {label: path for label, path in found.items() if path.parent == BUNDLED}
+    named = {label: path for label, path in found.items() if label not in bundled}
+    asked = {label: Path(label) for label in st.session_state.get("asked_banks", ())}
+    return {**named, **bundled, **{label: path for label, path in asked.items() if label not in found}}
+
+
+def remember_asked() -> str | None:
+    """Add the bank that the address asks for to the selector; a message where there is none.
+
+    Called by the frame before it draws the selector. The address is the visitor's: only a folder
+    that holds a `bank.yaml` is accepted, and nothing else of it is shown.
+    """
+    asked = st.query_params.get(KEY)
+    if not asked or asked in known_banks():
+        return None
+    if not has_bank(Path(asked)):
+        return f"The link asks for the bank “{asked[:80]}”, but no folder of that name holds a bank.yaml."
+    st.session_state["asked_banks"] = [*st.session_state.get("asked_banks", ()), asked][-MAX_ASKED:]
+    return None
+
+
+def has_bank(path: Path) -> bool:
+    """True for a folder with a `bank.yaml`, or such a file itself."""
+    try:
+        return (path / "bank.yaml").is_file() or (path.name == "bank.yaml" and path.is_file())
+    except (OSError, ValueError):
+        return False
+
+
+def stamp_of(root: Path) -> Stamp:
+    """Name, time and size of the files a bank is read from: changes when the bank must be read again."""
+    folder = root if root.is_dir() else root.parent
+    files = [*folder.glob("*.yaml"), *folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")]
+    stats = [(str(file), file.stat()) for file in sorted(files)]
+    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _load(path: str, stamp: Stamp) -> Bank:
+    return load_bank(Path(path))
+
+
+def current_bank() -> Bank:
+    """The bank that the top line shows. Says why and stops the page where it cannot be read."""
+    known = known_banks()
+    if not known:
+        st.info(
+            "No bank was found. Build the bundled ones with `make data`, or start with "
+            "`streamlit run app.py -- --bank FOLDER`, where FOLDER holds a bank.yaml."
+        )
+        st.stop()
+    path = known.get(st.session_state.get(KEY, ""), next(iter(known.values())))
+    try:
+        return _load(str(path), stamp_of(path))
+    except (BankError, OSError) as problem:
+        st.error(str(problem))
+        st.stop()
