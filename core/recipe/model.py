@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Similarity = Literal["cosine", "pearson", "jaccard", "agreement"]
+Weighting = Literal["softmax", "uniform"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -21,6 +22,8 @@ class Recipe:
     """K, how many checkpoints to pick."""
     tau: float = 0.02
     """τ > 0, the softmax temperature of the weights, in units of the score."""
+    weighting: Weighting = "softmax"
+    """`uniform` gives every pick the same weight and ignores τ."""
     similarity: Similarity = "cosine"
     split: str = "dev"
     pin: tuple[str, ...] = ()

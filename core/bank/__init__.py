@@ -1,0 +1,21 @@
+"""The pool: a base, its checkpoints, their scores and tasks, read from a folder with `bank.yaml`."""
+
+from core.bank.load import MoreScores, Replicates, list_banks, load_bank, load_more_scores, replicate_scores
+from core.bank.model import Bank, Checkpoint, Split
+from core.bank.scores import SampleRow, read_scores
+from core.bank.summary import bank_summary
+
+__all__ = [
+    "Bank",
+    "Checkpoint",
+    "MoreScores",
+    "Replicates",
+    "SampleRow",
+    "Split",
+    "bank_summary",
+    "list_banks",
+    "load_bank",
+    "load_more_scores",
+    "read_scores",
+    "replicate_scores",
+]
