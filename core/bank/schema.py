@@ -183,12 +183,13 @@ def _refuse_repeated_keys(root: yaml.Node, path: Path) -> None:
 
 
 def _first_problem(problem: ValidationError, located: Located) -> str:
-    """The first of pydantic's complaints in our own words, with the number of the others."""
+    """One of pydantic's complaints in our own words, with the number of the others."""
     errors = problem.errors(include_url=False)
-    one = errors[0]
+    # A misspelt key is also a missing one: say the former.
+    one = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
     loc = tuple(part for part in one["loc"] if not _is_union_tag(part))
     name = ".".join(str(part) for part in loc) or "the file"
-    more = f" ({len(errors) - 1} more after this one.)" if len(errors) > 1 else ""
+    more = f" ({len(errors) - 1} more problems in this file.)" if len(errors) > 1 else ""
     if one["type"] == "extra_forbidden":
         return f"{located.at(loc)}: unknown key '{loc[-1]}'{_suggestion(loc)}{more}"
     if one["type"] == "missing":
