@@ -3,6 +3,7 @@
 Gives inks and a plotly template; every figure of the package is built on `figure_template`.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -121,4 +122,18 @@ def figure_template(dark: bool) -> go.layout.Template:
             "coloraxis": {"colorscale": CIVIDIS},
             "uniformtext": {"minsize": 9, "mode": "show"},
         }
+    )
+
+
+def rule(figure: go.Figure, x: float, text: str, colours: Ink) -> None:
+    """A line at the present setting of a knob, named at its top."""
+    figure.add_shape(
+        type="line", x0=x, x1=x, yref="paper", y0=0, y1=1, line={"color": colours.rule, "width": 2, "dash": "dot"}
+    )
+    log = figure.layout.xaxis.type == "log"
+    at = math.log10(x) if log else x
+    low, high = figure.layout.xaxis.range
+    anchor = "left" if at < low + 0.06 * (high - low) else "right" if at > high - 0.06 * (high - low) else "center"
+    figure.add_annotation(
+        x=at, y=1, yref="paper", yanchor="bottom", xanchor=anchor, text=text, showarrow=False, font={"size": 12}
     )

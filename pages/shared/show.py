@@ -45,17 +45,10 @@ def chart(
     the points of the latest click (each a dict with `customdata`), and an empty list otherwise.
     """
     options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "points"} if clickable else {}
-    event = st.plotly_chart(
-        fig,
-        key=key,
-        theme=None,
-        config=CONFIG,
-        alt=alt,
-        height=height or "content",
-        **options,
-    )
-    if table is not None:
-        _table(table, alt, key)
+    with st.container(gap=None):
+        event = st.plotly_chart(fig, key=key, theme=None, config=CONFIG, alt=alt, height=height or "content", **options)
+        if table is not None:
+            _table(table, alt, key)
     return list(event["selection"]["points"]) if clickable else []
 
 

@@ -1,0 +1,53 @@
+"""The frame around every page: which bank, which recipe, what is running; the knobs; the pages.
+
+Runs on every rerun before the page. Reads the bank and recipe, draws, and hands over to the page.
+"""
+
+import sys
+from pathlib import Path
+
+import streamlit as st
+
+PAGES = Path(__file__).resolve().parent
+if str(PAGES.parent) not in sys.path:
+    sys.path.insert(0, str(PAGES.parent))
+
+from core.errors import MergescopeError, RecipeError  # noqa: E402
+from pages import launch  # noqa: E402
+from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, recipes, say, topline  # noqa: E402
+
+st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
+st.logo(topline.wordmark(is_dark()), size="medium")
+NAMES = [name for name in ("bank", "recipe", "runs", "precision", "results") if (PAGES / f"{name}.py").exists()]
+page = st.navigation(
+    [st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one, default=one == "bank") for one in NAMES],
+    position="top",
+)
+
+not_found = banks.remember_asked()
+slot = st.container(key="topline")
+with slot:
+    bank_slot, recipe_slot = topline.bank_row()
+bank = current_bank()
+problems = [*([not_found] if not_found else []), *knobs.read_address(bank), *knobs.fit_to_bank(bank)]
+recipe = current_recipe()
+recipes.note_recipe(recipe)
+try:
+    selection = recipes.selection_of(bank, recipe)
+except RecipeError:
+    selection = None
+
+topline.describe_bank(bank, bank_slot)
+topline.recipe_controls(bank, recipe, recipe_slot)
+topline.running_line()
+for one in problems:
+    st.warning(one, icon=":material/link_off:")
+
+with st.sidebar:
+    knobs.draw_knobs(bank, recipe, selection)
+    launch.button(bank, recipe)
+
+try:
+    page.run()
+except MergescopeError as problem:
+    say(problem)

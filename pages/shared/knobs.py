@@ -1,0 +1,245 @@
+"""The sidebar's knobs, made from the one table of knobs, each bound to the address under its name.
+
+Every value that comes from an address is checked here before a widget sees it. Knows nothing about
+what the knobs do.
+"""
+
+from typing import Any
+
+import streamlit as st
+
+from core.bank.model import Bank
+from core.errors import RecipeError
+from core.recipe import KNOBS, Knob, Selection, knob, recipe_from_dict
+from core.recipe.model import Recipe
+from pages.shared.explain import help_of
+
+TAUS = (
+    0.001,
+    0.0015,
+    0.002,
+    0.003,
+    0.005,
+    0.007,
+    0.01,
+    0.015,
+    0.02,
+    0.03,
+    0.05,
+    0.07,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.5,
+    0.7,
+    1,
+)
+SEEN = "knobs_drawn"
+MAX_SHOWN = 40
+
+
+def read_address(bank: Bank) -> list[str]:
+    """Take knob values from the address on a session's first run; messages for those that are not valid.
+
+    A value that is no recipe's is replaced by the knob's default before its widget is drawn, so that
+    what is on screen and what is computed are always the same.
+    """
+    if st.session_state.get(SEEN):
+        return []
+    st.session_state[SEEN] = True
+    problems: list[str] = []
+    for one in KNOBS:
+        raw = st.query_params.get_all(one.name)
+        if not raw:
+            continue
+        try:
+            value = recipe_from_dict({one.name: parse(one, raw)})
+            st.session_state[one.name] = _plain(getattr(value, one.name))
+        except RecipeError as problem:
+            shown = ", ".join(raw)[:MAX_SHOWN]
+            problems.append(f"The link's {one.symbol} = “{shown}” is not used: expected {_accepted(problem)}.")
+            st.session_state[one.name] = default_of(one, bank)
+    return problems
+
+
+def _accepted(problem: RecipeError) -> str:
+    return str(problem).partition("expected ")[2].partition("; found")[0] or "a valid value"
+
+
+def parse(one: Knob, raw: list[str]) -> Any:
+    """The value an address means for a knob, in the knob's type; raises RecipeError when it is no such value."""
+    if one.type == "ids":
+        return raw
+    text = raw[-1]
+    try:
+        if one.type == "float":
+            return float(text)
+        if one.type == "int":
+            number = float(text)
+            return int(number) if number.is_integer() else number
+        if one.type == "bool":
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+    except (ValueError, KeyError, OverflowError):
+        pass
+    return text
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def default_of(one: Knob, bank: Bank) -> Any:
+    """A knob's default, as far as the bank allows it."""
+    if one.name == "k":
+        return min(int(one.default), len(bank.checkpoints))  # type: ignore[call-overload]
+    if one.name == "split" and one.default not in bank.splits:
+        return next(iter(bank.splits))
+    return _plain(one.default)
+
+
+def fit_to_bank(bank: Bank) -> list[str]:
+    """Bring what depends on the bank within it (K, ids, split), before the knobs are drawn; says what was changed."""
+    said: list[str] = []
+    ids = {one.id for one in bank.checkpoints}
+    for name in ("pin", "ban"):
+        chosen = st.session_state.get(name) or []
+        kept = [one for one in chosen if one in ids and not (name == "ban" and one in st.session_state.get("pin", []))]
+        if kept != list(chosen):
+            said.append(
+                f"{knob(name).label}: {', '.join(str(one)[:MAX_SHOWN] for one in chosen if one not in kept)} "
+                f"was dropped; it is not in this bank, or it is pinned."
+            )
+            st.session_state[name] = kept
+    for name in ("k", "split"):
+        st.session_state.setdefault(name, default_of(knob(name), bank))
+    low, high = bounds_of_k(bank)
+    k = st.session_state["k"]
+    if isinstance(k, int) and not low <= k <= high:
+        said.append(f"K = {k} does not fit this bank and its pins and bans; K is now {min(max(k, low), high)}.")
+        st.session_state["k"] = min(max(k, low), high)
+    if st.session_state["split"] not in bank.splits:
+        said.append(
+            f"This bank has no scores named “{str(st.session_state['split'])[:MAX_SHOWN]}”; "
+            f"{default_of(knob('split'), bank)} is used."
+        )
+        st.session_state["split"] = default_of(knob("split"), bank)
+    return said
+
+
+def bounds_of_k(bank: Bank) -> tuple[int, int]:
+    """Smallest and largest K for the present pins and bans."""
+    pins, bans = (len(st.session_state.get(name) or []) for name in ("pin", "ban"))
+    high = max(1, len(bank.checkpoints) - bans)
+    return min(max(1, pins), high), high
+
+
+def draw_knobs(bank: Bank, recipe: Recipe, selection: Selection | None) -> None:
+    """All knobs, the daily ones first; the rest folded away but always alive, so that their address holds."""
+
+    def said(name: str) -> str:
+        return help_of(knob(name), bank, recipe, selection)
+
+    _slider(knob("lam"), said("lam"))
+    _tau(said("tau"), disabled=recipe.weighting == "uniform")
+    low, high = bounds_of_k(bank)
+    st.number_input(
+        "K: picks",
+        min_value=low,
+        max_value=high,
+        value=min(max(int(default_of(knob("k"), bank)), low), high),
+        step=1,
+        key="k",
+        bind="query-params",
+        help=said("k"),
+    )
+    left, right = st.columns(2, gap="small")
+    with left:
+        _number(knob("density"), "Density", said("density"))
+    with right:
+        _number(knob("scale"), "Scale", said("scale"))
+    with st.expander("More knobs", key="more_knobs"):
+        _more(bank, said)
+
+
+def _more(bank: Bank, said: Any) -> None:
+    _choice(knob("weighting"), list(knob("weighting").choices), said("weighting"), bank)
+    _choice(knob("similarity"), list(knob("similarity").choices), said("similarity"), bank)
+    _choice(knob("split"), list(bank.splits), said("split"), bank)
+    ids = [one.id for one in bank.checkpoints]
+    for name in ("pin", "ban"):
+        other = st.session_state.get("ban" if name == "pin" else "pin") or []
+        st.multiselect(
+            knob(name).label,
+            [one for one in ids if one not in other],
+            key=name,
+            bind="query-params",
+            help=said(name),
+            placeholder="none",
+        )
+    st.toggle(
+        knob("normalize").label,
+        value=bool(knob("normalize").default),
+        key="normalize",
+        bind="query-params",
+        help=said("normalize"),
+        wrap=True,
+    )
+    _choice(knob("out_dtype"), list(knob("out_dtype").choices), said("out_dtype"), bank)
+
+
+def _slider(one: Knob, said: str) -> None:
+    st.slider(
+        f"{one.symbol}: {one.label.lower()}",
+        min_value=float(one.low or 0.0),
+        max_value=float(one.high or 1.0),
+        value=float(one.default),  # type: ignore[arg-type]
+        step=float(one.step or 0.01),
+        format="%.4g",
+        key=one.name,
+        bind="query-params",
+        help=said,
+    )
+
+
+def _tau(said: str, *, disabled: bool) -> None:
+    one = knob("tau")
+    now = st.session_state.get("tau", one.default)
+    options = sorted({*map(float, TAUS), float(now)})
+    st.select_slider(
+        f"{one.symbol}: {one.label.lower()}",
+        options=options,
+        value=float(one.default),  # type: ignore[arg-type]
+        format_func=lambda value: f"{value:g}",
+        key="tau",
+        bind="query-params",
+        help=said,
+        disabled=disabled,
+    )
+
+
+def _number(one: Knob, label: str, said: str) -> None:
+    """A knob that is typed more often than moved; its bounds are what is valid, wider than a slider's."""
+    low = one.at_least if one.at_least is not None else 0.001 if one.above == 0 else -10.0
+    st.number_input(
+        label,
+        min_value=low,
+        max_value=one.at_most if one.at_most is not None else 10.0,
+        value=float(one.default),  # type: ignore[arg-type]
+        step=one.step,
+        format="%g",
+        key=one.name,
+        bind="query-params",
+        help=said,
+    )
+
+
+def _choice(one: Knob, options: list[str], said: str, bank: Bank) -> None:
+    st.selectbox(
+        one.label,
+        options,
+        index=options.index(str(default_of(one, bank))),
+        key=one.name,
+        bind="query-params",
+        help=said,
+    )

@@ -1,0 +1,163 @@
+"""The line on top of every page: the bank and what is in it, the recipe, undo, a link, what runs now.
+
+Takes the live bank and recipe; changes them only through callbacks. Knows nothing about pages.
+"""
+
+import base64
+from typing import Any
+from urllib.parse import urlencode
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from core.bank.model import Bank
+from core.charts.theme import ink
+from core.recipe import recipe_to_dict, what_changed
+from core.recipe.model import Recipe
+from core.recipe.presets import PRESETS, preset
+from pages.shared import banks, recipes
+from pages.shared.show import ledger
+
+LAST_PRESET = "last_preset"
+LIVE = ("queued", "running")
+
+
+def wordmark(dark: bool) -> str:
+    """The name as a small picture: several lines that become one."""
+    colours = ink(dark)
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="152" height="28" viewBox="0 0 152 28" role="img">'
+        f'<g fill="none" stroke="{colours.gain}" stroke-width="2.6" stroke-linecap="round">'
+        '<path d="M3 5 C12 5 12 14 24 14"/><path d="M3 14 H24"/><path d="M3 23 C12 23 12 14 24 14"/></g>'
+        f'<circle cx="25" cy="14" r="3.4" fill="{colours.gain}"/>'
+        f'<text x="36" y="19.5" font-family="Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif" font-size="18" '
+        f'font-weight="600" fill="{colours.text}">Mergescope</text></svg>'
+    )
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def bank_row() -> tuple[DeltaGenerator, DeltaGenerator]:
+    """The bank selector, and two places to fill once the bank is read: its description and the recipe."""
+    known = list(banks.known_banks())
+    left, middle, right = st.columns([0.2, 0.42, 0.38], vertical_alignment="center", gap="small")
+    if known:
+        left.selectbox(
+            "Bank",
+            known,
+            key=banks.KEY,
+            bind="query-params",
+            label_visibility="collapsed",
+            format_func=str,
+            help=None,
+        )
+    return middle.container(), right.container(horizontal=True, horizontal_alignment="right", gap="xsmall")
+
+
+def describe_bank(bank: Bank, slot: DeltaGenerator) -> None:
+    """How many checkpoints and tasks, and what they started from."""
+    split = bank.splits.get(st.session_state.get("split", ""), next(iter(bank.splits.values())))
+    parts = [
+        f"**{len(bank.checkpoints)}** checkpoints",
+        f"**{len(split.tasks)}** {split.name} tasks",
+        f"base {bank.base.id}",
+    ]
+    if not bank.has_weights:
+        parts.append("scores only")
+    if bank.kind == "illustrative":
+        parts.append("**illustrative reconstruction**")
+    slot.markdown(" · ".join(parts), anchors=False)
+
+
+def recipe_name(bank: Bank, recipe: Recipe) -> str:
+    """The preset the recipe equals, or the last one it equalled and that it was changed since."""
+    for one in PRESETS:
+        if one.apply(bank, recipe) == recipe:
+            st.session_state[LAST_PRESET] = one.name
+            return one.title
+    return f"{preset(st.session_state.get(LAST_PRESET, 's3')).title}, changed"
+
+
+def apply_preset(bank: Bank, recipe: Recipe, name: str) -> None:
+    """Move the knobs to a preset; a callback."""
+    recipes.set_recipe(preset(name).apply(bank, recipe))
+
+
+def _apply_chosen(bank: Bank, recipe: Recipe) -> None:
+    chosen = st.session_state.get("preset_menu")
+    if chosen:
+        apply_preset(bank, recipe, chosen)
+
+
+def recipe_controls(bank: Bank, recipe: Recipe, slot: DeltaGenerator) -> None:
+    """Which recipe is live, with the presets behind it; undo; a link to exactly this screen."""
+    with slot:
+        st.menu_button(
+            f"Recipe: {recipe_name(bank, recipe)}",
+            [one.name for one in PRESETS],
+            format_func=lambda name: preset(name).title,
+            key="preset_menu",
+            on_click=_apply_chosen,
+            args=(bank, recipe),
+            help="Recipes worth trying. Each sets the knobs on the left; Recipe shows what they pick.",
+        )
+        before = recipes.previous_recipe()
+        st.button(
+            "Undo",
+            icon=":material/undo:",
+            key="undo",
+            on_click=recipes.undo,
+            disabled=before is None,
+            help=f"Take back: {what_changed(before, recipe)}." if before else "Nothing has been changed yet.",
+        )
+        with st.popover("Link", icon=":material/link:", key="link"):
+            st.markdown("A link to this screen: the bank and every knob, whatever the defaults become.")
+            st.code(link_to(bank, recipe), language=None, wrap_lines=True)
+
+
+def link_to(bank: Bank, recipe: Recipe) -> str:
+    """The address of this page with the bank and every knob written out."""
+    values: list[tuple[str, Any]] = [(banks.KEY, st.session_state.get(banks.KEY, bank.name))]
+    for name, value in recipe_to_dict(recipe).items():
+        if isinstance(value, list):
+            values.extend((name, one) for one in value)
+        else:
+            values.append((name, str(value).lower() if isinstance(value, bool) else value))
+    return f"{(st.context.url or '').partition('?')[0]}?{urlencode(values)}"
+
+
+def running_line() -> None:
+    """One line a live run, refreshed every second; nothing moves and nothing is drawn when none is."""
+    if any(one.state in LIVE for one in ledger().jobs(20)):
+        _live_runs()
+
+
+@st.fragment(run_every=1.0)
+def _live_runs() -> None:
+    live = [one for one in ledger().jobs(20) if one.state in LIVE]
+    if not live:
+        st.rerun()
+    for one in live[:3]:
+        st.progress(_share(one), text=progress_text(one))
+    if len(live) > 3:
+        st.caption(f"and {len(live) - 3} more: see Runs")
+
+
+def _share(job: Any) -> float:
+    return min(max(job.done / job.total, 0.0), 1.0) if job.total else 0.0
+
+
+def progress_text(job: Any) -> str:
+    """Such as `merge S3: writing, 62 %, about 8 s left`."""
+    parts = [job.stage or job.state]
+    if job.total:
+        parts.append(f"{100 * _share(job):.0f} %")
+    if job.eta_seconds is not None:
+        parts.append(f"about {duration(job.eta_seconds)} left")
+    return f"{job.title}: " + ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `8 s`, `3 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
