@@ -1,0 +1,1 @@
+"""What a merge would take and do, estimated before anything is written."""

@@ -1,0 +1,226 @@
+"""The *Merge and evaluate* panel of the sidebar: what would run, what it takes, and the button.
+
+Submits a job through the ledger; nothing is merged or evaluated in the page's own process.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from core.bank.model import Bank
+from core.errors import MergescopeError, RecipeError
+from core.evals.protocol import Protocol
+from core.preview.cost import Estimate, Work, estimate
+from core.recipe import Selection, compile_plan, recipe_to_dict
+from core.recipe.model import Recipe
+from pages.shared.recipes import selection_of
+from pages.shared.runs import LIVE, OPEN, amount, duration, file_size
+from pages.shared.show import ledger
+from pages.shared.topline import recipe_name
+
+SPLITS, PROTOCOL, UNIFORM = "launch_splits", "launch_protocol", "launch_uniform"
+SENT, REFUSED = "launch_sent", "launch_refused"
+OTHER = Protocol(temperature=0.9, samples=8, seed=1)
+
+
+def protocols_of(bank: Bank) -> list[Protocol]:
+    """The bank's own protocol first, then the others that it has scores under, then T=0.9 with 8 samples."""
+    first = next(iter(bank.splits.values()))
+    own = first.protocol or Protocol()
+    found = [own, *(one for one, _ in first.more_scores)]
+    other = Protocol(OTHER.temperature, OTHER.samples, OTHER.seed, own.dtype, own.max_new_tokens)
+    if not any(one.temperature == other.temperature and one.samples == other.samples for one in found):
+        found.append(other)
+    return found
+
+
+def evaluable_splits(bank: Bank) -> list[str]:
+    """Splits that have a task file."""
+    return [name for name, one in bank.splits.items() if one.tasks_path is not None]
+
+
+def refusal(bank: Bank, selection: Selection | None, splits: Sequence[str]) -> str | None:
+    """Why the button cannot be pressed, or None when it can."""
+    if not bank.has_weights:
+        return "This bank has scores only: there are no weights to merge. Choose a bank with checkpoints above."
+    if selection is None:
+        return "The recipe is not valid for this bank; the message above says what to change."
+    missing = [str(one.path) for one in members_of(bank, selection) if one.path is not None and not one.path.is_dir()]
+    if missing:
+        return f"No folder of weights at {missing[0]}. Put the checkpoint there, or correct bank.yaml."
+    return None if splits else "No split is chosen. Choose at least one under What will run."
+
+
+def members_of(bank: Bank, selection: Selection) -> list[Any]:
+    """The base and the picks, as checkpoints of the bank."""
+    return [bank.base, *(bank.checkpoints[bank.index_of(one.checkpoint)] for one in selection.picks)]
+
+
+def spec_of(bank: Bank, recipe: Recipe, selection: Selection) -> dict[str, Any]:
+    """What the job is asked to do, with the choices of the panel."""
+    protocols = protocols_of(bank)
+    chosen = st.session_state.get(PROTOCOL, 0)
+    protocol = protocols[chosen if chosen < len(protocols) else 0]
+    return {
+        "bank": str(bank.root),
+        "recipe": recipe_to_dict(recipe),
+        "plan": compile_plan(bank, recipe, selection),
+        "splits": [one for one in st.session_state.get(SPLITS, evaluable_splits(bank)) if one in bank.splits],
+        "protocol": protocol.as_dict(),
+        "also_uniform": bool(st.session_state.get(UNIFORM, True)),
+        "base_name": bank.base.id,
+    }
+
+
+def button(bank: Bank, recipe: Recipe) -> None:
+    """Draw the panel for the live bank and recipe."""
+    selection = _selection(bank, recipe)
+    with st.container(key="launch", gap="small"):
+        splits = st.session_state.get(SPLITS, evaluable_splits(bank))
+        reason = refusal(bank, selection, splits)
+        spec = spec_of(bank, recipe, selection) if selection is not None and reason is None else None
+        found = _preflight_or_none(bank, selection, recipe.out_dtype, spec) if selection and spec else None
+        problems = list(found.problems) if found is not None else []
+        already = _live_twin(spec)
+        if reason is None and problems:
+            reason = problems[0]
+        if reason is None and already:
+            reason = "This exact merge is queued or running."
+        st.button(
+            "Merge and evaluate",
+            key="launch_go",
+            type="primary",
+            icon=":material/merge:",
+            width="stretch",
+            disabled=reason is not None,
+            on_click=_submit,
+            args=(spec, f"{bank.name}: {recipe_name(bank, recipe)}"),
+        )
+        if spec is not None and found is not None:
+            st.caption(_figures(bank, spec, found))
+        if reason is not None:
+            st.caption(reason)
+        _said()
+        if bank.has_weights:
+            _options(bank)
+
+
+def _selection(bank: Bank, recipe: Recipe) -> Selection | None:
+    try:
+        return selection_of(bank, recipe)
+    except RecipeError:
+        return None
+
+
+def _options(bank: Bank) -> None:
+    """Splits, protocol and the uniform mean; folded away, with defaults that suit the bank."""
+    names = evaluable_splits(bank)
+    kept = [one for one in st.session_state.get(SPLITS, names) if one in names]
+    if SPLITS not in st.session_state or kept != st.session_state[SPLITS]:
+        st.session_state[SPLITS] = kept or names
+    protocols = protocols_of(bank)
+    if st.session_state.get(PROTOCOL, 0) >= len(protocols):
+        st.session_state[PROTOCOL] = 0
+    with st.expander("What will run", key="launch_options"):
+        st.pills("Evaluate on", names, selection_mode="multi", key=SPLITS, persist_state="session")
+        st.selectbox(
+            "Protocol",
+            range(len(protocols)),
+            format_func=lambda at: f"{protocols[at].label}{', as the bank' if at == 0 else ''}",
+            key=PROTOCOL,
+            persist_state="session",
+            help="T is the sampling temperature, n the samples a task. Scores compare only under one protocol; under "
+            "one that the bank has no scores for, the base and the best single checkpoint are evaluated again. "
+            "More samples a task narrow the interval.",
+        )
+        st.toggle(
+            "Also merge a uniform mean",
+            value=True,
+            key=UNIFORM,
+            persist_state="session",
+            help="The plain mean of every checkpoint of the bank, merged and evaluated alongside: the baseline that "
+            "a recipe should beat.",
+        )
+
+
+def _live_twin(spec: dict[str, Any] | None) -> bool:
+    return spec is not None and any(one.state in LIVE and one.spec == spec for one in ledger().jobs(20))
+
+
+def _submit(spec: dict[str, Any], title: str) -> None:
+    """Queue the job; a callback, so that the top line knows it in the same run."""
+    st.session_state.pop(REFUSED, None)
+    try:
+        identity = ledger().submit("merge_eval", spec, title)
+    except (MergescopeError, OSError) as problem:
+        st.session_state[REFUSED] = str(problem)
+        return
+    st.session_state[SENT] = identity
+    st.session_state[OPEN] = identity
+
+
+def _said() -> None:
+    """What became of the last press."""
+    refused, sent = st.session_state.get(REFUSED), st.session_state.get(SENT)
+    if refused:
+        st.error(refused, icon=":material/error:")
+    elif sent:
+        st.caption(f"Queued as run {sent}. It goes on when this page is closed.")
+        st.page_link(Path(__file__).with_name("runs.py"), label="Watch it in Runs", icon=":material/arrow_forward:")
+
+
+def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: dict[str, Any]) -> Any:
+    """Header-only checks of the plan, once per set of members; None where they cannot be made."""
+    members = members_of(bank, selection)
+    key = (*(str(one.path) for one in members), out_dtype)
+    stamps = tuple(one.path.stat().st_mtime_ns for one in members)
+    return _preflight(key, stamps, spec["plan"], str(bank.root))
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, ttl="60s")
+def _preflight(key: tuple[str, ...], stamps: tuple[int, ...], _plan: str, root: str) -> Any:
+    from core.merge import parse_plan, preflight
+
+    return preflight(parse_plan(_plan, Path(root) / "config.yml"))
+
+
+def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
+    """Tensors, parameters, disk and time of the run, before it is started."""
+    copies = 2 if spec["also_uniform"] else 1
+    guess = _estimate(bank, spec, found.elements)
+    basis = f"from {guess.runs} earlier runs" if guess.runs > 1 else "from an earlier run" if guess.runs else "rough"
+    return (
+        f"{found.tensors:,} tensors, {amount(found.elements)} parameters. "
+        f"Writes {file_size(found.disk_needed * copies)}; {file_size(found.disk_free)} free. "
+        f"About {duration(guess.seconds)} ({basis})."
+    )
+
+
+def _estimate(bank: Bank, spec: dict[str, Any], elements: int) -> Estimate:
+    earlier = [
+        (work_of(bank, one.spec, elements), one.finished - one.started)
+        for one in ledger().jobs(50)
+        if one.kind == "merge_eval"
+        and one.state == "succeeded"
+        and one.spec.get("bank") == spec["bank"]
+        and one.started
+        and one.finished
+    ]
+    return estimate(work_of(bank, spec, elements), earlier[:5])
+
+
+def work_of(bank: Bank, spec: dict[str, Any], elements: int) -> Work:
+    """The amount of work that a specification asks for."""
+    protocol = Protocol(**spec["protocol"])
+    tasks = sum(len(bank.splits[name].tasks) for name in spec["splits"] if name in bank.splits)
+    own = all(bank.splits[name].protocol == protocol for name in spec["splits"] if name in bank.splits)
+    uniform = bool(spec.get("also_uniform"))
+    return Work(
+        elements=elements,
+        members=int(spec["recipe"]["k"]) + uniform * len(bank.checkpoints),
+        evaluations=1 + uniform + (0 if own else 2),
+        samples=tasks * protocol.samples,
+        tokens=protocol.max_new_tokens,
+    )

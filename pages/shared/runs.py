@@ -1,0 +1,63 @@
+"""What the pages about runs share: choosing a run, and saying amounts, sizes and times as people do.
+
+Takes jobs of the ledger; gives widgets and words. Changes no run.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+LIVE = ("queued", "running")
+OPEN = "run"
+"""Session and address key of the run that Runs, Precision and Results show."""
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `0.4 s`, `8 s`, `3 min`, `2.5 h`."""
+    if seconds < 1:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def file_size(count: float) -> str:
+    """Bytes in powers of ten: `3.4 MB`."""
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if abs(count) < 999.5 or unit == "TB":
+            break
+        count /= 1000
+    return f"{count:.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.3g} {unit}"
+
+
+def amount(count: float) -> str:
+    """Parameters as people say them: `451 thousand`, `0.45 M`, `8.2 B`."""
+    for divisor, unit in ((1e9, " B"), (1e6, " M"), (1e3, " thousand")):
+        if count >= divisor:
+            return f"{count / divisor:.3g}{unit}"
+    return f"{count:,.0f}"
+
+
+def when(moment: float | None) -> str:
+    """A time stamp in local time, `01 Dec 14:03:07`; empty for none."""
+    return time.strftime("%d %b %H:%M:%S", time.localtime(moment)) if moment else ""
+
+
+def run_label(job: Any) -> str:
+    """One run in a menu: its title, when, and its id."""
+    return f"{job.title} · {when(job.created)} · {job.state} · {job.id}"
+
+
+def choose_run(jobs: Sequence[Any], label: str, *, first: str | None = None, help: str | None = None) -> Any:
+    """A menu of runs, in the address as `run`; `first` is chosen where none is asked for."""
+    ids = [one.id for one in jobs]
+    by_id = {one.id: one for one in jobs}
+    if st.session_state.get(OPEN) not in ids:
+        asked = st.query_params.get(OPEN)
+        st.session_state[OPEN] = asked if asked in ids else first if first in ids else ids[0]
+    chosen = st.selectbox(
+        label, ids, format_func=lambda one: run_label(by_id[one]), key=OPEN, bind="query-params", help=help
+    )
+    return by_id[chosen]
