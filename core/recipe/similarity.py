@@ -62,15 +62,53 @@ def _row_function(vectors: np.ndarray, kind: Similarity) -> Callable[[int], np.n
     if not np.isfinite(total).all():
         row = int(np.flatnonzero(~np.isfinite(total))[0])
         raise RecipeError(f"scores of checkpoint {row} contain NaN or infinity. Expected numbers in [0, 1].")
+    if kind not in KINDS:
+        raise RecipeError(f"unknown similarity {kind!r}. Expected one of {', '.join(KINDS)}.")
+    bits = _bits(vectors)
+    if bits is not None:
+        return _from_counts(bits, total, vectors.shape[1], kind)
     if kind == "cosine":
         return _cosine(vectors, low=0.0 if vectors.min(initial=0.0) >= 0 else -1.0)
     if kind == "pearson":
         return _pearson(vectors)
-    if kind == "jaccard":
-        return _jaccard(vectors, total)
-    if kind == "agreement":
-        return _agreement(vectors)
-    raise RecipeError(f"unknown similarity {kind!r}. Expected one of {', '.join(KINDS)}.")
+    return _jaccard(vectors, total) if kind == "jaccard" else _agreement(vectors)
+
+
+def _bits(vectors: np.ndarray) -> np.ndarray | None:
+    """0/1 scores as 64-bit words, shape (checkpoints, words), padded with 0; None for other scores."""
+    rows, columns = vectors.shape
+    packed = np.zeros((rows, -(-columns // 64) * 8), dtype=np.uint8)
+    step = max(1, _BLOCK // max(1, columns))
+    for at in range(0, rows, step):
+        block = vectors[at : at + step]
+        solved = block != 0
+        if not np.array_equal(block, solved):
+            return None
+        packed[at : at + step, : -(-columns // 8)] = np.packbits(solved, axis=1)
+    return packed.view(np.uint64)
+
+
+def _from_counts(bits: np.ndarray, total: np.ndarray, tasks: int, kind: Similarity) -> Callable[[int], np.ndarray]:
+    """Every kind from whole counts of tasks solved by one and by both: exact but for the last division.
+
+    With 1/64 of the bytes of float64 this is also the quick way; four-fold tables give the formulas.
+    """
+    spread = np.sqrt(tasks * total - total**2)
+
+    def row(index: int) -> np.ndarray:
+        both = np.bitwise_count(bits & bits[index]).sum(axis=1, dtype=np.int64).astype(np.float64)
+        mine = total[index]
+        if kind == "agreement":
+            return 1.0 - (total + mine - 2 * both) / tasks
+        over = {
+            "cosine": np.sqrt(total * mine),
+            "pearson": spread * spread[index],
+            "jaccard": total + mine - both,
+        }[kind]
+        shared = tasks * both - total * mine if kind == "pearson" else both
+        return np.clip(shared / np.where(over == 0, 1.0, over), -1.0, 1.0)
+
+    return row
 
 
 def _cosine(vectors: np.ndarray, low: float) -> Callable[[int], np.ndarray]:

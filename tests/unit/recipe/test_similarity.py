@@ -28,9 +28,12 @@ def test_by_hand(kind: Any, expected: float) -> None:
     assert similarity_matrix(np.stack([A, B]), kind)[0, 1] == pytest.approx(wanted, abs=1e-15)
 
 
-@given(arrays(np.float64, (6, 11), elements=st.floats(0, 1, width=32)))
+@given(
+    arrays(np.float64, (6, 11), elements=st.floats(0, 1, width=32))
+    | arrays(np.float64, (6, 70), elements=st.sampled_from([0.0, 1.0]))
+)
 @settings(max_examples=60, deadline=None)
-def test_graded_scores_follow_the_general_formulas(vectors: np.ndarray) -> None:
+def test_graded_and_0_1_scores_follow_the_general_formulas(vectors: np.ndarray) -> None:
     vectors[vectors < 1e-3] = 0
     zero = ~vectors.any(axis=1)
     for i, a in enumerate(vectors):
@@ -65,8 +68,9 @@ def test_pearson_can_be_negative_and_a_constant_vector_is_like_nothing() -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_large_pool_goes_by_blocks_to_the_same_numbers(kind: Any) -> None:
     vectors = np.random.default_rng(1).random((130, 9000))
-    few = similarity_matrix(vectors[:3], kind)
-    np.testing.assert_allclose(SimilarityRows(vectors, kind)(1)[:3], few[1], atol=1e-12)
+    for scores in (vectors, vectors.round()):
+        few = similarity_matrix(scores[:3], kind)
+        np.testing.assert_allclose(SimilarityRows(scores, kind)(1)[:3], few[1], atol=1e-12)
 
 
 def test_a_row_is_computed_once_and_cannot_be_changed() -> None:
