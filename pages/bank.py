@@ -3,30 +3,165 @@
 Shows measured scores; a bank that was constructed says so before anything else.
 """
 
-from typing import Any
-
 import streamlit as st
 
-from core.bank import Bank, SampleRow, Split, load_more_scores, read_scores, replicate_scores
+from core.bank import Bank, Split, load_more_scores, replicate_scores
 from core.charts import bank as figures
 from core.charts import words
-from core.errors import MergescopeError
-from core.evals.protocol import Protocol
+from core.errors import MergescopeError, RecipeError
 from core.stats import mean_interval, noise_band
-from pages.shared import chart, current_bank, current_recipe, is_dark
+from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say
 from pages.shared.banks import Stamp, stamp_of
 from pages.shared.recipes import selection_of
-
-TASK, MEMBER = "bank_task", "bank_checkpoint"
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def _rows(_bank: Bank, root: str, stamp: Stamp, split: str, at: int) -> tuple[figures.ScoreRows, int]:
-    """Scores under one protocol (0 is the bank's own) with the 95 % interval of every mean, by scenario."""
+    """Scores under one protocol (0 is the bank's own), each mean with its 95 % interval over scenarios."""
     one = _bank.splits[split]
-    if at == 0 or one.protocol is None:
-        scores, base, samples = one.scores, one.base_scores, one.samples
-    else:
+    scores, base, samples = one.scores, one.base_scores, one.samples
+    if at:
         scores, base, samples = load_more_scores(_bank, one, one.more_scores[at - 1][0])
-    names = tuple(c.id for c in _bank.checkpoints)
-    return figures.score_rows(names, scores, _bank.base.id, base, one.scenarios, mean_interval), samples
+    every = [*scores, *([base] if base is not None else [])]
+    intervals = [mean_interval(row, one.scenarios) for row in every]
+    names = [c.id for c in _bank.checkpoints]
+    return figures.score_rows(names, scores, (_bank.base.id, base), intervals), samples
+
+
+@st.cache_resource(max_entries=16, show_spinner=False)
+def _noise(_bank: Bank, root: str, stamp: Stamp, split: str) -> tuple[figures.Band, float] | None:
+    """Where repeated runs of one checkpoint fell, and half the width of that in tasks."""
+    found = replicate_scores(_bank.splits[split])
+    if found is None:
+        return None
+    band = noise_band(found.scores)
+    return figures.Band(found.checkpoint, band.low, band.high, band.runs), band.half_width_tasks
+
+
+def protocols_of(split: Split) -> list[str]:
+    """Labels of the protocols a split has scores under, the one recipes use first."""
+    own = split.protocol.label if split.protocol else f"n={split.samples}"
+    return [own, *(protocol.label for protocol, _ in split.more_scores)]
+
+
+def switches(bank: Bank, default: str) -> tuple[str, int]:
+    """Which split and which protocol to look at; neither changes what the recipe picks from."""
+    names = list(bank.splits)
+    with st.container(horizontal=True, vertical_alignment="center", gap="medium"):
+        split = names[0]
+        if len(names) > 1:
+            if st.session_state.get("view") not in (None, *names):
+                del st.session_state["view"]
+            split = (
+                st.segmented_control(
+                    "Tasks",
+                    names,
+                    default=default,
+                    required=True,
+                    key="view",
+                    bind="query-params",
+                    help=f"Which task set to look at. Recipes choose by the {default} scores whatever is shown here.",
+                )
+                or default
+            )
+        labels = protocols_of(bank.splits[split])
+        at = 0
+        if len(labels) > 1:
+            chosen = st.segmented_control(
+                "Scored with",
+                labels,
+                default=labels[0],
+                required=True,
+                key=f"protocol_{split}",
+                persist_state="session",
+                help="T is the sampling temperature, n the samples a task. Results compare only under one protocol; "
+                f"recipes use {labels[0]}.",
+            )
+            at = labels.index(chosen) if chosen in labels else 0
+    return split, at
+
+
+def picks_of(bank: Bank) -> dict[str, int]:
+    """Place in pick order of each pick of the live recipe; nothing where the recipe does not fit."""
+    try:
+        return {one.checkpoint: one.order for one in selection_of(bank, current_recipe()).picks}
+    except RecipeError as problem:
+        say(problem)
+        return {}
+
+
+def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, noise: tuple[float, int] | None) -> None:
+    """The bank's name and, in one sentence, what its scores come to."""
+    if bank.kind == "illustrative":
+        st.warning(
+            "**Illustrative reconstruction.** These scores were constructed to agree with published figures; they "
+            "were not measured. Which tasks are solved, and every similarity, are inventions.",
+            icon=":material/draw:",
+        )
+    st.title(plain(bank.title), anchor=False)
+    sentence = words.bank_sentence(rows, split, samples, noise)
+    st.markdown(f"{plain(bank.description)} {plain(sentence)}", anchors=False)
+
+
+def heatmap(
+    rows: figures.ScoreRows, split: Split, samples: int, band: figures.Band | None, picks: dict[str, int]
+) -> None:
+    """The scores; a click on a cell chooses its task and checkpoint for the details below."""
+    st.header(
+        "Who solves what",
+        anchor=False,
+        help="A row is a checkpoint, a column a task. Outlined rows are the recipe's picks, numbered in pick order. "
+        "Click a cell for its prompt and answers, or a mean for the checkpoint. The line through a mean is its 95 % "
+        f"interval over {len(set(split.scenarios))} scenarios.",
+    )
+    points = chart(
+        figures.score_heatmap(
+            rows,
+            split.tasks,
+            picks,
+            dark=is_dark(),
+            samples=samples,
+            band=band,
+            marked_task=st.session_state.get(details.TASK),
+        ),
+        alt=words.heatmap_alt(rows, split.name, samples, picks),
+        table=lambda: figures.score_table(rows, picks, samples),
+        key="scores_chart",
+        clickable=True,
+    )
+    member, task = figures.clicked(points)
+    if member in rows.names:
+        st.session_state[details.MEMBER] = member
+    if task in split.tasks:
+        st.session_state[details.TASK] = task
+        st.rerun()
+
+
+def main() -> None:
+    """Draw the page: the sentence, the heatmap, coverage, and what the user asks about."""
+    bank, recipe = current_bank(), current_recipe()
+    top = st.container()
+    default = recipe.split if recipe.split in bank.splits else next(iter(bank.splits))
+    name, at = switches(bank, default)
+    split, root, stamp = bank.splits[name], str(bank.root), stamp_of(bank.root)
+    rows, samples = _rows(bank, root, stamp, name, at)
+    noise = _noise(bank, root, stamp, name) if at == 0 else None
+    picks = picks_of(bank)
+    with top:
+        headline(bank, rows, name, samples, (noise[1], noise[0].runs) if noise else None)
+    heatmap(rows, split, samples, noise[0] if noise else None, picks)
+    if noise:
+        st.caption(words.band_sentence(noise[0], len(split.tasks)))
+    left, right = st.columns([0.46, 0.54], gap="medium")
+    with left:
+        details.coverage(rows)
+        details.member(bank, rows, picks)
+    with right:
+        details.task(bank, split, at)
+    details.card(bank)
+
+
+try:
+    main()
+except MergescopeError as problem:
+    say(problem)

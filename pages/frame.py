@@ -19,8 +19,13 @@ from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, re
 st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
 st.logo(topline.wordmark(is_dark()), size="medium")
 NAMES = [name for name in ("bank", "recipe", "runs", "precision", "results") if (PAGES / f"{name}.py").exists()]
+# The first page answers at / and, for links that name it, at /bank.
 page = st.navigation(
-    [st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one, default=one == "bank") for one in NAMES],
+    [
+        st.Page(PAGES / "bank.py", title="Bank", default=True),
+        *(st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one) for one in NAMES[1:]),
+        st.Page(PAGES / "bank.py", title="Bank", url_path="bank", visibility="hidden"),
+    ],
     position="top",
 )
 

@@ -15,7 +15,7 @@ from core.recipe import Selection, compile_plan, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS
 from core.recipe.switch import lambda_switch_points
-from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark
+from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark, on_primary, plain
 from pages.shared.banks import Stamp, stamp_of
 from pages.shared.recipes import previous_recipe, selection_of
 from pages.shared.topline import apply_preset, recipe_name
@@ -41,10 +41,10 @@ def intervals_of(bank: Bank, recipe: Recipe) -> list[mmr.Interval]:
 def headline(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
     """The picks as chips, first of all, so that they are on screen before any chart is drawn."""
     st.title(words.picks_headline(chosen), anchor=False)
-    chips = " ".join(f":blue-badge[**{one.order}** · {one.checkpoint}]" for one in chosen.picks[:40])
+    chips = " ".join(f":blue-badge[**{one.order}** · {plain(one.checkpoint)}]" for one in chosen.picks[:40])
     with st.container(key="picks", gap=None):
         st.markdown(chips, anchors=False)
-    st.markdown(words.picks_sentence(chosen), anchors=False)
+    st.markdown(plain(words.picks_sentence(chosen)), anchors=False)
     before = previous_recipe()
     if before is not None:
         old = _picks_or_none(bank, before)
@@ -67,7 +67,7 @@ def presets(bank: Bank, recipe: Recipe) -> None:
     with st.container(horizontal=True, gap="xsmall", key="presets"):
         for one in PRESETS:
             st.button(
-                one.title,
+                on_primary(one.title) if one.title == live else one.title,
                 key=f"preset_{one.name}",
                 type="primary" if one.title == live else "secondary",
                 on_click=apply_preset,
@@ -100,13 +100,12 @@ def steps(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
             args=(1, last),
             disabled=now == last,
         )
-        st.markdown(f"Step **{now}** of {last}: **{names[step.index]}**", anchors=False)
-    st.markdown(f"{words.step_formula(step, names, recipe.lam)}. {words.step_sentence(step, names)}", anchors=False)
-    if not 0 <= recipe.lam <= 1:
-        return
+        st.markdown(f"Step **{now}** of {last}: **{plain(names[step.index])}**", anchors=False)
+    said = f"{words.step_formula(step, names, recipe.lam)}. {words.step_sentence(step, names)}"
+    st.markdown(plain(said), anchors=False)
     chart(
         mmr.step_bars(step, names, dark=is_dark()),
-        alt=f"Step {now} of {last}: {words.step_formula(step, names, recipe.lam)}. {words.step_sentence(step, names)}",
+        alt=f"Step {now} of {last}: {said}",
         table=lambda: mmr.step_table(step, names),
         key="step_chart",
     )

@@ -59,6 +59,25 @@ class Band:
     runs: int
 
 
+def score_rows(
+    names: Sequence[str],
+    scores: np.ndarray,
+    base: tuple[str, np.ndarray | None],
+    intervals: Sequence[tuple[float, float]],
+) -> ScoreRows:
+    """Put the pool and, where it has scores, its base into rows; `intervals` are those of the means, in row order."""
+    name, extra = base
+    every = scores if extra is None else np.vstack([scores, extra])
+    return ScoreRows(
+        names=(*names, name) if extra is not None else tuple(names),
+        scores=every,
+        means=np.nanmean(every, axis=1),
+        low=np.array([low for low, _ in intervals]),
+        high=np.array([high for _, high in intervals]),
+        has_base=extra is not None,
+    )
+
+
 def coverage(scores: np.ndarray) -> Coverage:
     """Count tasks by how many checkpoints solve them; `scores` has shape (checkpoints, tasks)."""
     solvers = (scores >= 0.5).sum(axis=0)
@@ -111,6 +130,7 @@ def score_heatmap(
         shapes.append(_column(names.index(str(marked_task)), y, colours))
     if band:
         shapes.append(_band(band, y, colours))
+        _name_band(figure, band, colours)
     figure.update_layout(shapes=shapes)
     return figure
 
@@ -143,15 +163,15 @@ def _layout(rows: ScoreRows, y: np.ndarray, samples: int, dark: bool) -> dict[st
     text = {"tickfont": {"color": colours.text, "size": 12}}
     return {
         "template": figure_template(dark),
-        "height": int(ROW * (y[-1] + 1.1)) + 74,
-        "margin": {"l": 8, "r": 8, "t": 22, "b": 52},
+        "height": int(ROW * (y[-1] + 1.1)) + 66,
+        "margin": {"l": 8, "r": 8, "t": 22, "b": 44},
         "xaxis": {
             "domain": [0, 0.73],
             "range": [-0.6, tasks * 1.035],
             "showticklabels": False,
             "showgrid": False,
             "fixedrange": True,
-            "title": {"text": f"{tasks} tasks, most often solved on the left"},
+            "title": {"text": f"{tasks} tasks, most often solved on the left", "standoff": 10},
         },
         "yaxis": {**down, **text, "ticktext": list(rows.names)},
         "xaxis2": {
@@ -191,9 +211,8 @@ def _cells(scores: np.ndarray, has_base: bool, samples: int, colours: Ink) -> go
             "xanchor": "left",
             "xpad": 0,
             "y": 0,
-            "yref": "container",
-            "yanchor": "bottom",
-            "ypad": 2,
+            "yanchor": "top",
+            "ypad": 9,
             "outlinewidth": 0,
             "tickvals": [0.03, 0.97] if samples == 1 else [0, 0.5, 1],
             "ticktext": ["failed", "solved"] if samples == 1 else ["0", "0.5", "1"],
@@ -289,13 +308,20 @@ def _band(band: Band, y: np.ndarray, colours: Ink) -> dict[str, Any]:
         "fillcolor": colours.band,
         "line": {"width": 0},
         "layer": "below",
-        "label": {
-            "text": f"noise of {band.checkpoint}",
-            "textposition": "top left",
-            "yanchor": "bottom",
-            "font": {"color": colours.muted, "size": 11},
-        },
     }
+
+
+def _name_band(figure: go.Figure, band: Band, colours: Ink) -> None:
+    figure.add_annotation(
+        x=(band.low + band.high) / 2,
+        xref="x2",
+        y=1,
+        yref="paper",
+        yanchor="bottom",
+        text=f"noise of {band.checkpoint}",
+        showarrow=False,
+        font={"color": colours.muted, "size": 11},
+    )
 
 
 def coverage_bars(found: Coverage, *, dark: bool) -> go.Figure:

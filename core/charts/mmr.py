@@ -86,7 +86,7 @@ def _bars(labels: list[str], values: np.ndarray, name: str, *, colour: str, grou
         customdata=labels,
         marker={
             "color": colour,
-            "pattern": {"shape": pattern, "fgcolor": ground, "size": 5, "solidity": 0.18},
+            "pattern": {"shape": pattern, "fgcolor": ground, "size": 6, "solidity": 0.22, "fillmode": "overlay"},
         },
         hovertemplate="%{customdata}: " + name + " = %{x:.4f}<extra></extra>",
     )

@@ -107,7 +107,8 @@ def _label_ends(figure: go.Figure, groups: Mapping[float, list[str]], weights: S
     """Name each line at its right end, moved apart where ends meet, with its weight at the present τ."""
     step = min(0.13, 1.0 / max(len(groups), 1))
     ends = weights_when_flat(groups)
-    top = min(max(ends) + step * (len(groups) - 1) / 2, 0.98)
+    span = step * (len(groups) - 1)
+    top = min(max(max(ends) + span / 2, span), 1.0)
     for at, (group, weight) in enumerate(zip(groups.values(), weights, strict=True)):
         name = group[0] if len(group) == 1 else ", ".join(group) if len(group) < 4 else f"{len(group)} picks"
         figure.add_annotation(

@@ -97,6 +97,7 @@ def figure_template(dark: bool) -> go.layout.Template:
         "zeroline": False,
         "ticks": "",
         "automargin": True,
+        "ticklabelstandoff": 4,
         "tickfont": {"color": colours.muted, "size": 12},
         "title": {"font": {"color": colours.muted, "size": 12}, "standoff": 6},
     }

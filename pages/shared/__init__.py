@@ -5,7 +5,7 @@ Import from here rather than from the modules below, so that all pages show the 
 
 from pages.shared.banks import current_bank, known_banks
 from pages.shared.recipes import current_recipe, current_selection
-from pages.shared.show import chart, is_dark, ledger, say, stop_with
+from pages.shared.show import chart, is_dark, ledger, on_primary, plain, say, stop_with
 
 __all__ = [
     "chart",
@@ -15,6 +15,8 @@ __all__ = [
     "is_dark",
     "known_banks",
     "ledger",
+    "on_primary",
+    "plain",
     "say",
     "stop_with",
 ]

@@ -42,14 +42,22 @@ def chart(
     """Draw a plotly figure with its text alternative and, behind a small button, its numbers.
 
     `table` may be a function, which is called only when the table is open. With `clickable`, gives
-    the points of the latest click (each a dict with `customdata`), and an empty list otherwise.
+    the points of a click (each a dict with `customdata`) once, in the run the click caused; otherwise
+    an empty list. Plotly keeps its selection between runs, which would undo what is chosen elsewhere.
     """
     options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "points"} if clickable else {}
     with st.container(gap=None):
         event = st.plotly_chart(fig, key=key, theme=None, config=CONFIG, alt=alt, height=height or "content", **options)
         if table is not None:
             _table(table, alt, key)
-    return list(event["selection"]["points"]) if clickable else []
+    return _fresh(list(event["selection"]["points"]), f"{key}_seen") if clickable else []
+
+
+def _fresh(points: list[dict[str, Any]], seen: str) -> list[dict[str, Any]]:
+    """The points, unless an earlier run has already been given them."""
+    before = st.session_state.get(seen)
+    st.session_state[seen] = points
+    return points if points != before else []
 
 
 def _table(table: "pd.DataFrame | Callable[[], pd.DataFrame]", alt: str, key: str) -> None:
@@ -84,3 +92,13 @@ def stop_with(problem: Exception) -> NoReturn:
     """Show an error that is meant for the user, and end the page here."""
     say(problem)
     st.stop()
+
+
+def plain(text: object) -> str:
+    """Text from a bank or an address inside Markdown, shown as it is written."""
+    return "".join("\\" + one if one in "\\`*_~[]{}()#|<>$:!" else one for one in str(text))
+
+
+def on_primary(label: str) -> str:
+    """The label of a `type="primary"` button: dark ink in the dark theme, whose accent is light."""
+    return f':color[{label}]{{foreground="#10151C"}}' if is_dark() else label
