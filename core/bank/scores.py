@@ -77,24 +77,35 @@ def missing_key(row: Mapping[str, Any]) -> str:
 
 
 def score_of(value: Any) -> float:
+    """A score as a float; ValueError, without a place, when it is no number in [0, 1]."""
     if not isinstance(value, int | float):
         raise ValueError(f"score must be a number in [0, 1], found {reprlib.repr(value)}.")
-    if math.isnan(value):
+    if 0 <= value <= 1:
+        return float(value)
+    if isinstance(value, float) and math.isnan(value):
         raise ValueError("score is NaN. Expected a number in [0, 1]; leave out or rerun samples that were not scored.")
-    if not 0 <= value <= 1:
-        raise ValueError(f"score {value!r} is outside [0, 1]. Divide by the best possible score first.")
-    return float(value)
+    raise ValueError(f"score {reprlib.repr(value)} is outside [0, 1]. Divide by the best possible score first.")
 
 
 def id_of(row: Mapping[str, Any], key: str) -> str | None:
+    """An id as text (whole numbers are taken too), or None where there is none; `task` must be there."""
     value = row.get(key)
     if value is None and key != "task":
         return None
-    if isinstance(value, str) and value:
+    if isinstance(value, str) and value and (value.isascii() or _is_unicode(value)):
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     raise ValueError(f"{key} must be a non-empty text or a whole number, found {reprlib.repr(value)}.")
+
+
+def _is_unicode(value: str) -> bool:
+    """False for half of a surrogate pair, which JSON can spell but no file or screen can show."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def whole_of(row: Mapping[str, Any], key: str) -> int | None:

@@ -98,3 +98,20 @@ def test_mergekit_reads_both_configs(bank: Bank) -> None:
         for model in config.models:
             assert model.parameters is not None
             assert isinstance(model.parameters["weight"], float)
+
+
+def test_our_own_engine_reads_both_configs(bank: Bank, tmp_path: Path) -> None:
+    from core.merge import parse_plan
+
+    folder = tmp_path / AWKWARD
+    for name in ("base", *(one.id for one in bank.checkpoints)):
+        (folder / name).mkdir(parents=True)
+    chosen = select(bank, Recipe(tau=0.0005, density=0.3, scale=1.5))
+    plan = parse_plan(compile_plan(bank, chosen.recipe, chosen), tmp_path / "config.yml")
+    assert (plan.method, plan.engine, plan.base) == ("ties", "streaming", folder / "base")
+    assert (plan.normalize, plan.scale, plan.dtype, plan.out_dtype) == (True, 1.5, "float32", "float32")
+    assert [(one.path, one.weight, one.density) for one in plan.members] == [
+        (folder / name, weight, 0.3) for name, weight in chosen.weights.items()
+    ]
+    mean = parse_plan(uniform_mean_plan(bank), tmp_path / "config.yml")
+    assert (mean.method, mean.engine, len(mean.members)) == ("linear", "streaming", 7)
