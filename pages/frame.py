@@ -12,17 +12,18 @@ PAGES = Path(__file__).resolve().parent
 if str(PAGES.parent) not in sys.path:
     sys.path.insert(0, str(PAGES.parent))
 
+from core.charts.pictures import wordmark  # noqa: E402
 from core.errors import MergescopeError, RecipeError  # noqa: E402
 from pages import launch  # noqa: E402
 from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, recipes, say, topline  # noqa: E402
 
 st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
-st.logo(topline.wordmark(is_dark()), size="medium")
+st.logo(wordmark(is_dark()), size="medium")
 NAMES = [name for name in ("bank", "recipe", "runs", "precision", "results") if (PAGES / f"{name}.py").exists()]
 # The first page answers at / and, for links that name it, at /bank.
 page = st.navigation(
     [
-        st.Page(PAGES / "bank.py", title="Bank", default=True),
+        st.Page(PAGES / "bank.py", title="Bank", url_path="start", default=True),
         *(st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one) for one in NAMES[1:]),
         st.Page(PAGES / "bank.py", title="Bank", url_path="bank", visibility="hidden"),
     ],

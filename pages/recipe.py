@@ -10,6 +10,8 @@ import streamlit as st
 from core.bank.model import Bank
 from core.charts import mmr, words
 from core.charts import recipe as figures
+from core.charts.pictures import weights_picture
+from core.charts.theme import ink
 from core.errors import RecipeError
 from core.recipe import Selection, compile_plan, what_changed
 from core.recipe.model import Recipe
@@ -62,18 +64,31 @@ def _picks_or_none(bank: Bank, recipe: Recipe) -> list[str] | None:
 
 
 def presets(bank: Bank, recipe: Recipe) -> None:
-    """Recipes worth trying, as small pictures of their weights."""
+    """Recipes worth trying, each with a small picture of the weights it would give."""
     live = recipe_name(bank, recipe)
+    colours = ink(is_dark())
     with st.container(horizontal=True, gap="xsmall", key="presets"):
         for one in PRESETS:
+            chosen = one.title == live
+            weights = _weights_of(bank, one.apply(bank, recipe))
+            # On the accent the bars take the colour of the label.
+            picture = weights_picture(weights, ("#10151C" if is_dark() else "#FFFFFF") if chosen else colours.gain)
+            label = f"![]({picture})&nbsp; {on_primary(one.title) if chosen else one.title}"
             st.button(
-                on_primary(one.title) if one.title == live else one.title,
+                label,
                 key=f"preset_{one.name}",
-                type="primary" if one.title == live else "secondary",
+                type="primary" if chosen else "secondary",
                 on_click=apply_preset,
                 args=(bank, recipe, one.name),
-                help=one.description,
+                help=f"{plain(one.description)} Bars are the weights in pick order.",
             )
+
+
+def _weights_of(bank: Bank, recipe: Recipe) -> list[float]:
+    try:
+        return list(selection_of(bank, recipe).weights.values())
+    except RecipeError:  # no preset fits a bank whose every checkpoint is banned
+        return []
 
 
 def _move(by: int, last: int) -> None:

@@ -116,22 +116,30 @@ def score_heatmap(
     names = [tasks[index] for index in order]
     y = row_positions(len(rows.names), rows.has_base)
     figure = go.Figure(layout=_layout(rows, y, samples, dark))
-    figure.add_trace(_cells(scores, rows.has_base, samples, colours))
+    figure.add_traces(_cells(scores, rows.has_base, samples, colours))
     if scores.size <= MAX_CLICKABLE:
         figure.add_trace(_targets(rows, scores, names, y))
     figure.add_trace(_means(rows, y, picks, colours))
     picked = [(row, picks[name]) for row, name in enumerate(rows.names) if name in picks]
     figure.add_trace(_badges([y[row] for row, _ in picked], [place for _, place in picked], len(tasks), colours))
-    shapes = [
-        *_grounds(y, rows.has_base, len(tasks), colours),
-        *(_outline(y[r], len(tasks), colours) for r, _ in picked),
-    ]
+    shapes = [_outline(y[row], len(tasks), colours) for row, _ in picked]
     if marked_task in names:
         shapes.append(_column(names.index(str(marked_task)), y, colours))
     if band:
         shapes.append(_band(band, y, colours))
         _name_band(figure, band, colours)
     figure.update_layout(shapes=shapes)
+    figure.add_annotation(
+        x=len(tasks) - 0.5,
+        y=0,
+        yref="paper",
+        yshift=-4,
+        xanchor="right",
+        yanchor="top",
+        text=f"{len(tasks)} tasks, most often solved on the left",
+        showarrow=False,
+        font={"color": colours.muted, "size": 12},
+    )
     return figure
 
 
@@ -167,11 +175,10 @@ def _layout(rows: ScoreRows, y: np.ndarray, samples: int, dark: bool) -> dict[st
         "margin": {"l": 8, "r": 8, "t": 22, "b": 44},
         "xaxis": {
             "domain": [0, 0.73],
-            "range": [-0.6, tasks * 1.035],
+            "range": [-0.6, tasks * 1.05],
             "showticklabels": False,
             "showgrid": False,
             "fixedrange": True,
-            "title": {"text": f"{tasks} tasks, most often solved on the left", "standoff": 10},
         },
         "yaxis": {**down, **text, "ticktext": list(rows.names)},
         "xaxis2": {
@@ -186,39 +193,45 @@ def _layout(rows: ScoreRows, y: np.ndarray, samples: int, dark: bool) -> dict[st
     }
 
 
-def _cells(scores: np.ndarray, has_base: bool, samples: int, colours: Ink) -> go.Heatmap:
+def _cells(scores: np.ndarray, has_base: bool, samples: int, colours: Ink) -> list[go.Heatmap]:
+    """The scores and, where some are missing, grey cells in their place."""
     rows = len(scores)
     edges = list(np.arange(rows + 1) - 0.5)
-    z = scores
+    z, missing = scores, np.where(np.isnan(scores), 0.0, np.nan)
     if has_base:
         edges = [*edges[:-1], edges[-2] + GAP, edges[-2] + GAP + 1]
-        z = np.vstack([scores[:-1], np.full((1, scores.shape[1]), np.nan), scores[-1:]])
-    return go.Heatmap(
-        z=z,
-        x=np.arange(scores.shape[1] + 1) - 0.5,
-        y=edges,
-        zmin=0,
-        zmax=1,
-        colorscale=CIVIDIS,
-        xgap=1 if scores.shape[1] <= 200 else 0,
-        ygap=2 if rows <= 60 else 0,
-        hoverinfo="skip",
-        colorbar={
-            "orientation": "h",
-            "len": 0.16,
-            "thickness": 8,
-            "x": 0.0,
-            "xanchor": "left",
-            "xpad": 0,
-            "y": 0,
-            "yanchor": "top",
-            "ypad": 9,
-            "outlinewidth": 0,
-            "tickvals": [0.03, 0.97] if samples == 1 else [0, 0.5, 1],
-            "ticktext": ["failed", "solved"] if samples == 1 else ["0", "0.5", "1"],
-            "tickfont": {"color": colours.muted, "size": 11},
-        },
-    )
+        apart = np.full((1, scores.shape[1]), np.nan)
+        z, missing = (np.vstack([one[:-1], apart, one[-1:]]) for one in (z, missing))
+    where = {
+        "x": np.arange(scores.shape[1] + 1) - 0.5,
+        "y": edges,
+        "xgap": 1 if scores.shape[1] <= 200 else 0,
+        "ygap": 2 if rows <= 60 else 0,
+        "hoverinfo": "skip",
+    }
+    cells = [go.Heatmap(z=z, zmin=0, zmax=1, colorscale=CIVIDIS, colorbar=_key(samples, colours), **where)]
+    if np.isnan(scores).any():
+        grey = [[0, colours.missing], [1, colours.missing]]
+        cells.append(go.Heatmap(z=missing, zmin=0, zmax=1, colorscale=grey, showscale=False, **where))
+    return cells
+
+
+def _key(samples: int, colours: Ink) -> dict[str, Any]:
+    return {
+        "orientation": "h",
+        "len": 0.16,
+        "thickness": 8,
+        "x": 0.0,
+        "xanchor": "left",
+        "xpad": 0,
+        "y": 0,
+        "yanchor": "top",
+        "ypad": 9,
+        "outlinewidth": 0,
+        "tickvals": [0.03, 0.97] if samples == 1 else [0, 0.5, 1],
+        "ticktext": ["failed", "solved"] if samples == 1 else ["0", "0.5", "1"],
+        "tickfont": {"color": colours.muted, "size": 11},
+    }
 
 
 def _targets(rows: ScoreRows, scores: np.ndarray, names: list[str], y: np.ndarray) -> go.Scatter:
@@ -268,22 +281,15 @@ def _means(rows: ScoreRows, y: np.ndarray, picks: Mapping[str, int], colours: In
 
 def _badges(y: Sequence[float], places: Sequence[int], tasks: int, colours: Ink) -> go.Scatter:
     return go.Scatter(
-        x=[tasks * 1.018] * len(places),
+        x=[tasks * 1.028] * len(places),
         y=list(y),
         mode="markers+text",
         text=[str(place) for place in places],
         textfont={"color": colours.surface, "size": 11},
         marker={"size": 17, "color": colours.rule},
+        cliponaxis=False,
         hovertemplate="pick %{text}<extra></extra>",
     )
-
-
-def _grounds(y: np.ndarray, has_base: bool, tasks: int, colours: Ink) -> list[dict[str, Any]]:
-    """Grey under the cells, which shows where a score is missing."""
-    pool_end = y[-2] if has_base else y[-1]
-    blocks = [(-0.5, pool_end + 0.5)] + ([(y[-1] - 0.5, y[-1] + 0.5)] if has_base else [])
-    style = {"fillcolor": colours.missing, "line": {"width": 0}, "layer": "below"}
-    return [{"type": "rect", "x0": -0.5, "x1": tasks - 0.5, "y0": a, "y1": b, **style} for a, b in blocks]
 
 
 def _outline(y: float, tasks: int, colours: Ink) -> dict[str, Any]:

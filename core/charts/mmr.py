@@ -52,7 +52,7 @@ def step_bars(step: Step, names: Sequence[str], *, dark: bool) -> go.Figure:
             x=found.score[at],
             y=np.arange(len(at)),
             mode="markers",
-            name="score, their sum",
+            name="sum",
             marker={
                 "symbol": "diamond",
                 "size": 9,
@@ -107,7 +107,16 @@ def _step_layout(labels: list[str], sums: list[str], dark: bool, colours: Ink) -
         "barmode": "relative",
         "bargap": 0.35,
         "showlegend": True,
-        "legend": {"x": 0, "y": 1.0, "traceorder": "normal", "itemclick": False, "itemdoubleclick": False},
+        "legend": {
+            "x": 0,
+            "xref": "container",
+            "y": 1.0,
+            "yref": "container",
+            "yanchor": "top",
+            "traceorder": "normal",
+            "itemclick": False,
+            "itemdoubleclick": False,
+        },
         "xaxis": {
             "title": {"text": "for and against, in units of the score; right: their sum"},
             "zeroline": True,

@@ -99,6 +99,6 @@ def plain(text: object) -> str:
     return "".join("\\" + one if one in "\\`*_~[]{}()#|<>$:!" else one for one in str(text))
 
 
-def on_primary(label: str) -> str:
+def on_primary(label: str, *, disabled: bool = False) -> str:
     """The label of a `type="primary"` button: dark ink in the dark theme, whose accent is light."""
-    return f':color[{label}]{{foreground="#10151C"}}' if is_dark() else label
+    return f':color[{label}]{{foreground="#10151C"}}' if is_dark() and not disabled else label

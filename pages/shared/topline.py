@@ -3,7 +3,6 @@
 Takes the live bank and recipe; changes them only through callbacks. Knows nothing about pages.
 """
 
-import base64
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,35 +10,20 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.bank.model import Bank
-from core.charts.theme import ink
 from core.recipe import recipe_to_dict, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS, preset
 from pages.shared import banks, recipes
-from pages.shared.show import ledger
+from pages.shared.show import ledger, plain
 
 LAST_PRESET = "last_preset"
 LIVE = ("queued", "running")
 
 
-def wordmark(dark: bool) -> str:
-    """The name as a small picture: several lines that become one."""
-    colours = ink(dark)
-    svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="152" height="28" viewBox="0 0 152 28" role="img">'
-        f'<g fill="none" stroke="{colours.gain}" stroke-width="2.6" stroke-linecap="round">'
-        '<path d="M3 5 C12 5 12 14 24 14"/><path d="M3 14 H24"/><path d="M3 23 C12 23 12 14 24 14"/></g>'
-        f'<circle cx="25" cy="14" r="3.4" fill="{colours.gain}"/>'
-        f'<text x="36" y="19.5" font-family="Source Sans Pro, Segoe UI, Helvetica, Arial, sans-serif" font-size="18" '
-        f'font-weight="600" fill="{colours.text}">Mergescope</text></svg>'
-    )
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-
-
 def bank_row() -> tuple[DeltaGenerator, DeltaGenerator]:
     """The bank selector, and two places to fill once the bank is read: its description and the recipe."""
     known = list(banks.known_banks())
-    left, middle, right = st.columns([0.2, 0.42, 0.38], vertical_alignment="center", gap="small")
+    left, middle, right = st.columns([0.22, 0.4, 0.38], vertical_alignment="center", gap="small")
     if known:
         left.selectbox(
             "Bank",
@@ -59,8 +43,9 @@ def describe_bank(bank: Bank, slot: DeltaGenerator) -> None:
     parts = [
         f"**{len(bank.checkpoints)}** checkpoints",
         f"**{len(split.tasks)}** {split.name} tasks",
-        f"base {bank.base.id}",
     ]
+    if bank.base.id != "base":
+        parts.append(f"base {plain(bank.base.id)}")
     if not bank.has_weights:
         parts.append("scores only")
     if bank.kind == "illustrative":
@@ -103,13 +88,12 @@ def recipe_controls(bank: Bank, recipe: Recipe, slot: DeltaGenerator) -> None:
         before = recipes.previous_recipe()
         st.button(
             "Undo",
-            icon=":material/undo:",
             key="undo",
             on_click=recipes.undo,
             disabled=before is None,
             help=f"Take back: {what_changed(before, recipe)}." if before else "Nothing has been changed yet.",
         )
-        with st.popover("Link", icon=":material/link:", key="link"):
+        with st.popover("Link", key="link"):
             st.markdown("A link to this screen: the bank and every knob, whatever the defaults become.")
             st.code(link_to(bank, recipe), language=None, wrap_lines=True)
 
