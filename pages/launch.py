@@ -16,8 +16,8 @@ from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
 from pages.shared.recipes import selection_of
-from pages.shared.runs import LIVE, OPEN, amount, duration, file_size
-from pages.shared.show import ledger
+from pages.shared.runs import LIVE, OPEN, amount, duration, file_size, page_link
+from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
 
 SPLITS, PROTOCOL, UNIFORM = "launch_splits", "launch_protocol", "launch_uniform"
@@ -89,7 +89,7 @@ def button(bank: Bank, recipe: Recipe) -> None:
         if reason is None and already:
             reason = "This exact merge is queued or running."
         st.button(
-            "Merge and evaluate",
+            on_primary("Merge and evaluate"),
             key="launch_go",
             type="primary",
             icon=":material/merge:",
@@ -146,7 +146,11 @@ def _options(bank: Bank) -> None:
 
 
 def _live_twin(spec: dict[str, Any] | None) -> bool:
-    return spec is not None and any(one.state in LIVE and one.spec == spec for one in ledger().jobs(20))
+    return spec is not None and any(one.state in LIVE and _same(one.spec, spec) for one in ledger().jobs(20))
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one.get(name) == other[name] for name in ("plan", "splits", "protocol", "also_uniform"))
 
 
 def _submit(spec: dict[str, Any], title: str) -> None:
@@ -168,7 +172,7 @@ def _said() -> None:
         st.error(refused, icon=":material/error:")
     elif sent:
         st.caption(f"Queued as run {sent}. It goes on when this page is closed.")
-        st.page_link(Path(__file__).with_name("runs.py"), label="Watch it in Runs", icon=":material/arrow_forward:")
+        page_link("runs", "Watch it in Runs")
 
 
 def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: dict[str, Any]) -> Any:

@@ -1,10 +1,11 @@
-"""What the pages about runs share: choosing a run, and saying amounts, sizes and times as people do.
+"""What the pages about runs share: choosing a run, and saying its state, sizes and times as people do.
 
 Takes jobs of the ledger; gives widgets and words. Changes no run.
 """
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -12,6 +13,8 @@ import streamlit as st
 LIVE = ("queued", "running")
 OPEN = "run"
 """Session and address key of the run that Runs, Precision and Results show."""
+REPORT = "merge_report.parquet"
+PAGES = Path(__file__).resolve().parents[1]
 
 
 def duration(seconds: float) -> str:
@@ -33,7 +36,7 @@ def file_size(count: float) -> str:
 
 
 def amount(count: float) -> str:
-    """Parameters as people say them: `451 thousand`, `0.45 M`, `8.2 B`."""
+    """Parameters as people say them: `451 thousand`, `1.2 M`, `8.2 B`."""
     for divisor, unit in ((1e9, " B"), (1e6, " M"), (1e3, " thousand")):
         if count >= divisor:
             return f"{count / divisor:.3g}{unit}"
@@ -45,19 +48,46 @@ def when(moment: float | None) -> str:
     return time.strftime("%d %b %H:%M:%S", time.localtime(moment)) if moment else ""
 
 
+def took(job: Any) -> str:
+    """How long a run worked, so far or in all; empty before it began."""
+    if not job.started:
+        return ""
+    return duration((job.finished or time.time()) - job.started)
+
+
+def merged_folder(job: Any) -> Path | None:
+    """The folder of a finished merge that has a report, or None."""
+    out = (job.result or {}).get("merge", {}).get("out") or (job.result or {}).get("out")
+    if job.state != "succeeded" or not out:
+        return None
+    folder = Path(out)
+    return folder if (folder / REPORT).is_file() else None
+
+
+def of_bank(job: Any, root: Path) -> bool:
+    """True for a run of the bank in `root`."""
+    return bool(job.spec.get("bank")) and Path(job.spec["bank"]) == root
+
+
 def run_label(job: Any) -> str:
-    """One run in a menu: its title, when, and its id."""
-    return f"{job.title} · {when(job.created)} · {job.state} · {job.id}"
+    """One run in a menu: its title, when it was started, and its state where it is not a success."""
+    state = "" if job.state == "succeeded" else f", {job.state}"
+    return f"{job.title}, {when(job.created)}{state}"
 
 
-def choose_run(jobs: Sequence[Any], label: str, *, first: str | None = None, help: str | None = None) -> Any:
+def choose_run(jobs: Sequence[Any], label: str, *, first: str | None = None) -> Any:
     """A menu of runs, in the address as `run`; `first` is chosen where none is asked for."""
-    ids = [one.id for one in jobs]
     by_id = {one.id: one for one in jobs}
-    if st.session_state.get(OPEN) not in ids:
+    ids = list(by_id)
+    if st.session_state.get(OPEN) not in by_id:
         asked = st.query_params.get(OPEN)
-        st.session_state[OPEN] = asked if asked in ids else first if first in ids else ids[0]
+        st.session_state[OPEN] = asked if asked in by_id else first if first in by_id else ids[0]
     chosen = st.selectbox(
-        label, ids, format_func=lambda one: run_label(by_id[one]), key=OPEN, bind="query-params", help=help
+        label, ids, format_func=lambda one: run_label(by_id[one]), key=OPEN, bind="query-params", filter_mode="contains"
     )
     return by_id[chosen]
+
+
+def page_link(page: str, label: str) -> None:
+    """A link to another page; the run that is open stays open there."""
+    st.page_link(PAGES / f"{page}.py", label=label, icon=":material/arrow_forward:")

@@ -1,0 +1,169 @@
+"""The parts of one run: stages, config, log, history, files, and the commands that repeat it.
+
+Takes one job of the ledger; reads its folder. Changes nothing.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from core.errors import MergescopeError
+from pages.shared.runs import LIVE, amount, duration, file_size, merged_folder, when
+from pages.shared.show import ledger, say
+
+TAIL = 64_000
+"""Bytes of the log's end that are shown."""
+MAX_FILES = 400
+PARTS = ("Log", "Stages", "Config", "Files", "Repeat it")
+
+
+def details(job: Any) -> None:
+    """One part at a time, so that only that part is read."""
+    part = st.segmented_control(
+        "Part of the run", PARTS, default=PARTS[0], required=True, key="run_part", label_visibility="collapsed",
+        persist_state="session",
+    )  # fmt: skip
+    {"Log": log, "Stages": stages, "Config": config, "Files": files, "Repeat it": repeat}[part or PARTS[0]](job)
+
+
+def log(job: Any) -> None:
+    """The end of the worker's output."""
+    text = tail(job.log)
+    if not text.strip():
+        st.caption("The worker has written nothing yet." if job.state in LIVE else "The worker wrote nothing.")
+        return
+    st.code(text, language=None, wrap_lines=True, height=min(40 + 20 * (text.count("\n") + 1), 320))
+    st.caption(f"End of {job.log}")
+
+
+def tail(path: Path) -> str:
+    """The last lines of a file that may be large or not there."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(size - TAIL, 0))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return text if size <= TAIL else text.partition("\n")[2]
+
+
+def stages(job: Any) -> None:
+    """When each stage began and how long it took, then every event of the ledger."""
+    events = ledger().events(job.id)
+    st.dataframe(
+        history(events, job),
+        hide_index=True,
+        alt="Events of the run in order, with how long each lasted",
+        key="run_events",
+        height="content" if len(events) <= 14 else 420,
+    )
+
+
+def history(events: list[Any], job: Any) -> pd.DataFrame:
+    """Events with the time until the next one."""
+    times = [one.time for one in events]
+    ends = [*times[1:], None if job.state in LIVE else times[-1]]
+    return pd.DataFrame(
+        {
+            "when": [when(one.time) for one in events],
+            "event": [one.kind for one in events],
+            "what": [_what(one) for one in events],
+            "lasted": [
+                "" if end is None or end == one.time else duration(end - one.time)
+                for one, end in zip(events, ends, strict=True)
+            ],
+        }
+    )
+
+
+def _what(event: Any) -> str:
+    for key in ("stage", "why", "error", "device"):
+        if event.data.get(key):
+            return str(event.data[key])
+    if "bytes" in event.data:
+        return f"freed {file_size(event.data['bytes'])}"
+    if "worker" in event.data:
+        return f"process {event.data['worker'].get('pid')}"
+    return ""
+
+
+def config(job: Any) -> None:
+    """What was asked for: preflight figures of the plan, the mergekit config, the rest of the specification."""
+    text = job.spec.get("plan") or job.spec.get("config")
+    if text:
+        preflight(text, job)
+        st.code(text, language="yaml")
+    rest = {name: value for name, value in job.spec.items() if name not in ("plan", "config")}
+    st.caption("Specification")
+    st.code(json.dumps(rest, indent=2, ensure_ascii=False), language="json", height="content")
+
+
+def preflight(text: str, job: Any) -> None:
+    """Header-only checks of the plan, as they would be now."""
+    try:
+        found = _preflight(text, str(job.folder))
+    except (MergescopeError, OSError) as problem:
+        say(problem)
+        return
+    st.caption(
+        f"Preflight: {found.tensors:,} tensors, {amount(found.elements)} parameters; the merge writes "
+        f"{file_size(found.disk_needed)}, {file_size(found.disk_free)} free now."
+    )
+    for one in (*found.problems, *found.warnings):
+        st.warning(one, icon=":material/warning:")
+
+
+@st.cache_resource(max_entries=32, show_spinner=False, ttl="60s")
+def _preflight(text: str, folder: str) -> Any:
+    from core.merge import parse_plan, preflight
+
+    return preflight(parse_plan(text, Path(folder) / "config.yml"))
+
+
+def files(job: Any) -> None:
+    """Every file of the run with its size, and its hash where the run recorded one."""
+    known = recorded_hashes(merged_folder(job))
+    found = sorted(one for one in job.folder.rglob("*") if one.is_file())[:MAX_FILES] if job.folder.is_dir() else []
+    if not found:
+        st.caption("No files: the run has written none, or they were cleaned up.")
+        return
+    st.dataframe(
+        pd.DataFrame(
+            {
+                "file": [str(one.relative_to(job.folder)) for one in found],
+                "size": [file_size(one.stat().st_size) for one in found],
+                "sha256": [known.get(str(one), "") for one in found],
+            }
+        ),
+        hide_index=True,
+        alt="Files of the run with sizes and hashes",
+        key="run_files",
+        height="content" if len(found) <= 14 else 420,
+    )
+    st.caption(f"In {job.folder}. Hashes are those that the merge recorded in provenance.json when it wrote the files.")
+
+
+def recorded_hashes(folder: Path | None) -> dict[str, str]:
+    """Absolute path to SHA-256, from a merge's provenance.json; empty where there is none."""
+    try:
+        recorded = json.loads((folder / "provenance.json").read_text()) if folder else {}
+    except (OSError, ValueError):
+        return {}
+    return {str(folder / name): one["sha256"] for name, one in hashed(recorded.get("files", {})).items() if folder}
+
+
+def hashed(listed: Any) -> dict[str, dict[str, Any]]:
+    """`files` of a provenance record as a mapping, whether it is one or a list of entries."""
+    if isinstance(listed, list):
+        return {str(one.get("name") or one.get("path")): one for one in listed if "sha256" in one}
+    return {name: one if isinstance(one, dict) else {"sha256": str(one)} for name, one in listed.items()}
+
+
+def repeat(job: Any) -> None:
+    """Shell commands that do the same work."""
+    st.caption("The same work from a shell, in the folder of Mergescope:")
+    st.code(job.command, language="bash", wrap_lines=True)

@@ -1,0 +1,79 @@
+"""What is said about runs: headline, state, result in one line, what to do after a failure.
+
+Takes jobs of the ledger; gives plain text.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from core.charts.words import counted
+
+ORDER = ("running", "queued", "succeeded", "failed", "lost", "cancelled")
+ADVICE = (
+    (
+        ("memory", "Killed", "out of"),
+        "Close other programs, or set fewer samples a task, then run it again.",
+    ),
+    (("space", "disk"), "Free disk space (Clean up on older runs removes their files), then run it again."),
+    (("No such file", "no folder", "missing", "not found"), "Put the missing file back, then run it again."),
+)
+
+
+def headline(jobs: Sequence[Any]) -> str:
+    """How many runs, and how they stand: `Three runs: one running, two succeeded`."""
+    found = Counter(one.state for one in jobs)
+    parts = [f"{counted(found[state], '').strip()} {state}" for state in ORDER if found[state]]
+    if len(jobs) == 1:
+        return f"One run, {jobs[0].state}"
+    return f"{counted(len(jobs), 'run').capitalize()}: {', '.join(parts)}"
+
+
+def state_line(job: Any) -> str:
+    """The state, and while it is live what is being done."""
+    if job.cancel_requested and job.live:
+        return "cancelling"
+    return f"{job.state}: {job.stage}" if job.live and job.stage else str(job.state)
+
+
+def result_line(job: Any) -> str:
+    """What came out, in one line; the reason where nothing did."""
+    if job.state in ("failed", "lost"):
+        return (job.error or "").splitlines()[0] if job.error else ""
+    comparisons: Mapping[str, Any] = (job.result or {}).get("comparisons") or {}
+    said = [
+        f"{split}: {against_best(one['best_single'])}" for split, one in comparisons.items() if "best_single" in one
+    ]
+    if said:
+        return "; ".join(said)
+    merge = (job.result or {}).get("merge") or (job.result or {})
+    if "tensors" in merge:
+        return f"{merge['tensors']:,} tensors merged in {merge['seconds']:.1f} s"
+    if "mean" in merge:
+        return f"mean score {merge['mean']:.4f} on {merge.get('n_tasks', '?')} tasks"
+    return ""
+
+
+def against_best(comparison: Mapping[str, Any]) -> str:
+    """`merge 31.0, best single 34.0 of 57, unresolved (p 0.61)`."""
+    n = comparison["n"]
+    return (
+        f"merge {comparison['mean_b'] * n:.1f}, best single {comparison['mean_a'] * n:.1f} of {n}, "
+        f"{comparison['verdict']} (p {comparison['p_value']:.2g})"
+    )
+
+
+def what_to_do(job: Any) -> str:
+    """What the user may do after a run that did not succeed."""
+    if job.state == "cancelled":
+        return "What was half-written has been removed. Run again starts it from the beginning."
+    if job.state == "lost":
+        return (
+            "The worker's process is gone (killed, out of memory, or the machine restarted) and nothing half-written "
+            "was kept. Look at the end of the log, then Run again."
+        )
+    text = job.error or ""
+    for signs, advice in ADVICE:
+        if any(sign in text for sign in signs):
+            return advice
+    return "The end of the log has the details. Correct what it names, then Run again."
