@@ -1,0 +1,1 @@
+"""The bundled banks and the programs that made them; see README.md."""
