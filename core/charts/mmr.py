@@ -36,7 +36,8 @@ def step_bars(step: Step, names: Sequence[str], *, dark: bool) -> go.Figure:
     at = shown_candidates(step)
     found = step.candidates
     labels = [_candidate_label(int(found.index[i]), step, names) for i in at]
-    high = float(np.abs(found.relevance_term[at]).max())
+    # A negative similarity adds to a candidate, so its bar stands on top of λ·q.
+    high = float((found.relevance_term[at] + np.maximum(-found.penalty_term[at], 0)).max())
     low = float(max(found.penalty_term[at].max(), 0.0))
     figure = go.Figure(layout=_step_layout(labels, [f"{one:.4f}" for one in found.score[at]], dark, colours))
     figure.add_trace(
