@@ -1,0 +1,103 @@
+"""How far a job is and how long it still takes, from the expected seconds of its phases and a clock.
+
+Takes times as arguments and gives numbers: pure, so that its figures can be checked by hand.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+FIRST_SECONDS = 1.5
+"""No estimate of a phase from its own rate before it has run this long."""
+FIRST_SHARE = 0.02
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One part of a job, such as one merge or the evaluation of one model."""
+
+    name: str
+    seconds: float
+    """Expected, above 0. Only ratios matter once the first phases have been measured."""
+    group: str
+    """Phases of one group are expected to be wrong by one common factor."""
+    main_stage: str | None = None
+    """The stage whose progress is the phase's progress; None counts every stage."""
+
+
+@dataclass
+class Timeline:
+    """Follows a job through its phases; `enter` and `advance` are told the time in seconds."""
+
+    phases: Sequence[Phase]
+    _at: int = -1
+    _entered: float = 0.0
+    _moving_since: float | None = None
+    _share: float = 0.0
+    _now: float = 0.0
+    _took: dict[int, float] = field(default_factory=dict)
+
+    def enter(self, name: str, now: float) -> Phase:
+        """Begin the phase of that name; the one before has ended. Raises KeyError for an unknown name."""
+        if self._at >= 0:
+            self._took[self._at] = now - self._entered
+        names = [one.name for one in self.phases]
+        if name not in names:
+            raise KeyError(name)
+        self._at = names.index(name)
+        self._entered, self._moving_since, self._share, self._now = now, None, 0.0, now
+        return self.phases[self._at]
+
+    def advance(self, share: float, now: float) -> None:
+        """The present phase is done to `share` in [0, 1]; going back is ignored."""
+        if self._moving_since is None:
+            self._moving_since = now
+        self._share = max(self._share, min(max(share, 0.0), 1.0))
+        self._now = now
+
+    @property
+    def fraction(self) -> float:
+        """Share of the whole job that is done, in [0, 1], by expected seconds."""
+        whole = sum(one.seconds for one in self.phases)
+        if self._at < 0 or whole <= 0:
+            return 0.0
+        before = sum(one.seconds for one in self.phases[: self._at])
+        return min((before + self._share * self.phases[self._at].seconds) / whole, 1.0)
+
+    def eta(self) -> float | None:
+        """Seconds left, or None while neither this phase nor one like it has shown its rate.
+
+        This phase by its own rate, later ones by their expected seconds times what their group, or
+        else all phases so far, took in relation to what was expected of them.
+        """
+        if self._at < 0:
+            return None
+        left = self._left_in_phase()
+        if left is None:
+            return None
+        for phase in self.phases[self._at + 1 :]:
+            factor = self._factor(phase.group) or self._factor(None)
+            if factor is None:
+                return None
+            left += phase.seconds * factor
+        return left
+
+    def _left_in_phase(self) -> float | None:
+        ran = self._now - (self._moving_since or self._now)
+        if self._share >= 1.0:
+            return 0.0
+        if ran >= FIRST_SECONDS and self._share >= FIRST_SHARE:
+            return ran * (1 - self._share) / self._share
+        factor = self._factor(self.phases[self._at].group)
+        return None if factor is None else factor * self.phases[self._at].seconds * (1 - self._share)
+
+    def _factor(self, group: str | None) -> float | None:
+        """Measured over expected seconds, of the phases of a group or of all; None before any."""
+        measured = [(self.phases[at].seconds, took) for at, took in self._took.items() if self._of(at, group)]
+        ran = self._now - self._entered
+        if self._of(self._at, group) and ran >= FIRST_SECONDS and self._share >= FIRST_SHARE:
+            measured.append((self.phases[self._at].seconds * self._share, ran))
+        expected = sum(seconds for seconds, _ in measured)
+        return sum(took for _, took in measured) / expected if expected > 0 else None
+
+    def _of(self, at: int, group: str | None) -> bool:
+        return group is None or self.phases[at].group == group
