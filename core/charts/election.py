@@ -68,3 +68,8 @@ def election_bars(shares: pd.DataFrame, *, dark: bool) -> go.Figure:
         yaxis={"autorange": "reversed", "type": "category", "fixedrange": True, "tickfont": {"color": colours.text}},
     )
     return figure
+
+
+def election_table(shares: pd.DataFrame) -> pd.DataFrame:
+    """`election_shares` with its row names as a column, rounded."""
+    return shares.round(2).rename_axis("tensors").reset_index()

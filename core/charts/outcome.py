@@ -68,25 +68,27 @@ class Flip:
         return self.after - self.before
 
 
-def task_means(scores: Scores) -> np.ndarray:
-    """Mean score of every task, float64, in the mapping's order."""
-    return np.array([float(np.mean(one)) for one in scores.values()])
+def task_means(scores: Scores, tasks: Sequence[str]) -> np.ndarray:
+    """Mean score of each of `tasks`, float64, in their order; raises KeyError for a task without scores."""
+    return np.array([float(np.mean(scores[task])) for task in tasks])
 
 
 def standings(
     scores: Mapping[str, tuple[Role, Scores]],
     interval: Callable[[np.ndarray], Any],
     compare: Callable[[Scores, Scores], Any],
+    tasks: Sequence[str],
 ) -> tuple[Standing, ...]:
     """A standing for each named model, in the order given.
 
-    `interval(task means)` gives (low, high); `compare(a, b)` gives something with `verdict`, for b
-    against a. Exactly one model has the role `best single`; the others are compared with it.
+    `interval(task means)` gives (low, high) for means in the order of `tasks`; `compare(a, b)` gives
+    something with `verdict`, for b against a. One model has the role `best single`; the others are
+    compared with it.
     """
     best = next((one for role, one in scores.values() if role == "best single"), None)
     found = []
     for name, (role, one) in scores.items():
-        means = task_means(one)
+        means = task_means(one, tasks)
         low, high = interval(means)
         verdict = "itself" if role == "best single" or best is None else str(compare(best, one).verdict)
         found.append(Standing(name, role, float(means.mean()), float(low), float(high), verdict))

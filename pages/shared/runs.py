@@ -44,8 +44,11 @@ def amount(count: float) -> str:
 
 
 def when(moment: float | None) -> str:
-    """A time stamp in local time, `01 Dec 14:03:07`; empty for none."""
-    return time.strftime("%d %b %H:%M:%S", time.localtime(moment)) if moment else ""
+    """A time stamp in local time, `14:03:07` today and `30 Nov 14:03` before; empty for none."""
+    if not moment:
+        return ""
+    then, now = time.localtime(moment), time.localtime()
+    return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%d %b %H:%M", then)
 
 
 def took(job: Any) -> str:

@@ -30,14 +30,14 @@ def headline(jobs: Sequence[Any]) -> str:
 
 
 def state_line(job: Any) -> str:
-    """The state, and while it is live what is being done."""
-    if job.cancel_requested and job.live:
-        return "cancelling"
-    return f"{job.state}: {job.stage}" if job.live and job.stage else str(job.state)
+    """The state in one word."""
+    return "cancelling" if job.cancel_requested and job.live else str(job.state)
 
 
 def result_line(job: Any) -> str:
-    """What came out, in one line; the reason where nothing did."""
+    """What came out, in one line; the stage while it is live, the reason where nothing came out."""
+    if job.live:
+        return str(job.stage)
     if job.state in ("failed", "lost"):
         return (job.error or "").splitlines()[0] if job.error else ""
     comparisons: Mapping[str, Any] = (job.result or {}).get("comparisons") or {}
@@ -46,12 +46,11 @@ def result_line(job: Any) -> str:
     ]
     if said:
         return "; ".join(said)
-    merge = (job.result or {}).get("merge") or (job.result or {})
-    if "tensors" in merge:
+    merge = (job.result or {}).get("merge") or {}
+    if merge:
         return f"{merge['tensors']:,} tensors merged in {merge['seconds']:.1f} s"
-    if "mean" in merge:
-        return f"mean score {merge['mean']:.4f} on {merge.get('n_tasks', '?')} tasks"
-    return ""
+    scored = (job.result or {}).get("eval") or {}
+    return f"mean score {scored['mean']:.4f} of {scored['n_tasks']} tasks" if scored else ""
 
 
 def against_best(comparison: Mapping[str, Any]) -> str:

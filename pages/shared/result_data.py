@@ -1,0 +1,175 @@
+"""Reads what a finished run measured, once per change on disk: scores, standings, comparisons.
+
+Takes a job of the ledger and its bank; gives what `core.charts.outcome` defines. Draws nothing.
+"""
+
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+from core.bank import Bank, SampleRow, load_bank, read_scores, replicate_scores
+from core.charts.outcome import Band, Panel, Role, Scores, standings
+from core.errors import MergescopeError
+from core.evals.protocol import Protocol
+from core.files import read_jsonl
+from core.stats import compare, mean_interval, noise_band
+from pages.shared.banks import Stamp, stamp_of
+
+NAMES: dict[str, str] = {"merge": "merge", "uniform": "uniform mean", "best_single": "best single", "base": "base"}
+"""Keys of a job's result to the words on screen."""
+FileStamp = tuple[int, int]
+
+
+def file_stamp(path: Path) -> FileStamp:
+    """Time and size: changes when the file must be read again."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _rows(path: str, stamp: FileStamp) -> dict[str, list[SampleRow]]:
+    by_model: dict[str, list[SampleRow]] = {}
+    for row in read_scores(Path(path)):
+        by_model.setdefault(row.checkpoint or "", []).append(row)
+    return by_model
+
+
+def rows_by_model(path: Path) -> Mapping[str, list[SampleRow]]:
+    """Every row of a score file by the model it is of; raises BankError or OSError."""
+    return _rows(str(path), file_stamp(path))
+
+
+def by_task(rows: list[SampleRow]) -> dict[str, list[float]]:
+    """Task to the scores of its samples."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        found.setdefault(row.task, []).append(row.score)
+    return found
+
+
+def only_model(path: Path) -> list[SampleRow]:
+    """The rows of a file that holds one model."""
+    return [row for rows in rows_by_model(path).values() for row in rows]
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _bank(root: str, stamp: Stamp) -> Bank:
+    return load_bank(Path(root))
+
+
+def bank_of(job: Any) -> Bank | None:
+    """The bank a run was made from, or None where it is gone or cannot be read."""
+    root = Path(job.spec["bank"])
+    try:
+        return _bank(str(root), stamp_of(root))
+    except (MergescopeError, OSError):
+        return None
+
+
+def bank_score_file(bank: Bank | None, split: str, protocol: Protocol) -> Path | None:
+    """The bank's scores of every checkpoint under the run's protocol, if it has them."""
+    if bank is None or split not in bank.splits:
+        return None
+    one = bank.splits[split]
+    known = [(one.protocol, one.scores_path), *one.more_scores]
+    return next((path for found, path in known if found == protocol), None)
+
+
+def samples_of(job: Any, split: str) -> dict[str, dict[str, list[float]]]:
+    """The run's own models on a split: word on screen to task to scores."""
+    files = job.result["scores"][split]
+    return {NAMES[key]: by_task(only_model(Path(files[key]))) for key in NAMES if key in files}
+
+
+def panels(job: Any) -> list[Panel]:
+    """One panel for each split of a finished run, in the order it was asked for."""
+    bank = bank_of(job)
+    root = str(bank.root) if bank is not None else ""
+    files = [Path(path) for one in job.result["scores"].values() for path in one.values()]
+    stamps = tuple(file_stamp(path) for path in files)
+    return _panels(job, bank, job.id, root, stamps, stamp_of(bank.root) if bank is not None else ())
+
+
+@st.cache_resource(max_entries=16, show_spinner="Comparing")
+def _panels(
+    _job: Any, _bank: Bank | None, job_id: str, root: str, stamps: tuple[FileStamp, ...], bank_stamp: Stamp
+) -> list[Panel]:
+    return [_panel(_job, _bank, split) for split in _job.result["scores"]]
+
+
+def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
+    """Every model of a split with its interval, and the noise where it was measured under this protocol."""
+    protocol = Protocol(**job.result["protocol"])
+    own = samples_of(job, split)
+    best = job.result["best_single"]
+    named: dict[str, tuple[Role, Scores]] = {}
+    roles: tuple[Role, ...] = ("merge", "uniform mean")
+    for role in roles:
+        if role in own:
+            named[role] = (role, own[role])
+    named[best] = ("best single", own["best single"])
+    path = bank_score_file(bank, split, protocol)
+    if path is not None and bank is not None:
+        every = rows_by_model(path)
+        for one in bank.checkpoints:
+            if one.id != best and one.id in every:
+                named[one.id] = ("single", by_task(every[one.id]))
+    base_name = bank.base.id if bank is not None else "base"
+    named[base_name if base_name not in named else "the base"] = ("base", own["base"])
+    scenarios = scenarios_of(job, split)
+    tasks = list(own["merge"])
+    found = standings(
+        named,
+        functools.partial(_interval, clusters=[scenarios[task] for task in tasks]),
+        functools.partial(compare, clusters=scenarios),
+        tasks,
+    )
+    chosen_here = split == job.spec["recipe"].get("split", "dev")
+    return Panel(split, len(tasks), protocol.samples, chosen_here, found, _band(bank, split, protocol))
+
+
+def _interval(means: Any, clusters: list[str]) -> tuple[float, float]:
+    found = mean_interval(means, clusters)
+    return float(found[0]), float(found[1])
+
+
+def scenarios_of(job: Any, split: str) -> dict[str, str]:
+    """Task to its scenario; a task without one is its own."""
+    rows = only_model(Path(job.result["scores"][split]["merge"]))
+    return {row.task: row.scenario or row.task for row in rows}
+
+
+def _band(bank: Bank | None, split: str, protocol: Protocol) -> Band | None:
+    if bank is None or split not in bank.splits or bank.splits[split].protocol != protocol:
+        return None
+    found = replicate_scores(bank.splits[split])
+    if found is None:
+        return None
+    band = noise_band(found.scores)
+    return Band(band.low, band.high, found.checkpoint, band.runs)
+
+
+@st.cache_resource(max_entries=8, show_spinner=False)
+def _tasks(path: str, stamp: FileStamp) -> dict[str, dict[str, Any]]:
+    return {str(row.get("id")): row for _, row in read_jsonl(Path(path))}
+
+
+def task_of(job: Any, split: str, task: str) -> dict[str, Any]:
+    """A task as its file has it; empty where the file is gone."""
+    bank = bank_of(job)
+    path = bank.splits[split].tasks_path if bank is not None and split in bank.splits else None
+    try:
+        return _tasks(str(path), file_stamp(path)).get(task, {}) if path else {}
+    except (MergescopeError, OSError):
+        return {}
+
+
+def answers(job: Any, split: str, task: str) -> list[tuple[str, SampleRow]]:
+    """Every answer of the run's own models to one task: (word on screen, row)."""
+    files = job.result["scores"][split]
+    return [
+        (NAMES[key], row) for key in NAMES if key in files for row in only_model(Path(files[key])) if row.task == task
+    ]
