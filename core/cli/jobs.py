@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from core.cli.output import cell, emit, note, table
-from core.errors import InputError, MergescopeError
+from core.errors import InputError
 from core.jobs import Job, Ledger
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]

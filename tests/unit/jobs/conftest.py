@@ -27,7 +27,7 @@ def ledger(home: Path) -> Iterator[Ledger]:
     made = Ledger(home)
     yield made
     for job in made.live_jobs():
-        if job.worker is not None and is_alive(job.worker):
+        if job.worker is not None and is_alive(job.worker) and job.worker.pid != os.getpid():
             with suppress(ProcessLookupError):
                 os.kill(job.worker.pid, signal.SIGKILL)
 

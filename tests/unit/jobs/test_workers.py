@@ -205,6 +205,8 @@ def test_submitting_again_and_cleaning_up(ledger: Ledger, until: Until) -> None:
 def test_a_specification_that_cannot_work_leaves_no_trace(ledger: Ledger) -> None:
     with pytest.raises(InputError, match="steps must be at least 0"):
         ledger.submit("sleep", {"steps": -1}, "no")
-    with pytest.raises(InputError, match="unknown kind of job 'cook'. Expected one of: merge, eval, merge_eval, sleep"):
+    with pytest.raises(
+        InputError, match=r"unknown kind of job 'cook'\. Expected one of: merge, eval, merge_eval, sleep"
+    ):
         ledger.submit("cook", {}, "no")
     assert not ledger.home.exists()
