@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from core.cli import jobs
+from core.cli import banks, jobs
 from core.errors import MergescopeError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+banks.register(app)
 jobs.register(app)
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]

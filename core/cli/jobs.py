@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from core.cli.options import JsonOption
 from core.cli.output import cell, emit, note, table
 from core.errors import InputError
 from core.jobs import Job, Ledger
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="A job's id, or `last` for the newest.")]
 
 group = typer.Typer(
