@@ -13,9 +13,9 @@ if str(PAGES.parent) not in sys.path:
     sys.path.insert(0, str(PAGES.parent))
 
 from core.charts.pictures import wordmark  # noqa: E402
-from core.errors import MergescopeError, RecipeError  # noqa: E402
+from core.errors import MergescopeError  # noqa: E402
 from pages import launch  # noqa: E402
-from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, recipes, say, topline  # noqa: E402
+from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, plain, recipes, say, topline  # noqa: E402
 
 st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
 st.logo(wordmark(is_dark()), size="medium")
@@ -35,23 +35,19 @@ slot = st.container(key="topline")
 with slot:
     bank_slot, recipe_slot = topline.bank_row()
 bank = current_bank()
-problems = [*([not_found] if not_found else []), *knobs.read_address(bank), *knobs.fit_to_bank(bank)]
+messages = [*knobs.read_address(bank), *knobs.fit_to_bank(bank)]
+with st.sidebar:
+    knobs.draw_knobs(bank, current_recipe(), recipes.selection_or_none(bank, current_recipe()))
 recipe = current_recipe()
 recipes.note_recipe(recipe)
-try:
-    selection = recipes.selection_of(bank, recipe)
-except RecipeError:
-    selection = None
+with st.sidebar:
+    launch.button(bank, recipe)
 
 topline.describe_bank(bank, bank_slot)
 topline.recipe_controls(bank, recipe, recipe_slot)
 topline.running_line()
-for one in problems:
-    st.warning(one, icon=":material/link_off:")
-
-with st.sidebar:
-    knobs.draw_knobs(bank, recipe, selection)
-    launch.button(bank, recipe)
+for one in [*([not_found] if not_found else []), *(message() for message in messages)]:
+    st.warning(plain(one), icon=":material/link_off:")
 
 try:
     page.run()

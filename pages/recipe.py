@@ -12,14 +12,13 @@ from core.charts import mmr, words
 from core.charts import recipe as figures
 from core.charts.pictures import weights_picture
 from core.charts.theme import ink
-from core.errors import RecipeError
 from core.recipe import Selection, compile_plan, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS
 from core.recipe.switch import lambda_switch_points
 from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark, on_primary, plain
 from pages.shared.banks import Stamp, stamp_of
-from pages.shared.recipes import previous_recipe, selection_of
+from pages.shared.recipes import previous_recipe, selection_or_none
 from pages.shared.topline import apply_preset, recipe_name
 
 STEP = "step"
@@ -49,18 +48,11 @@ def headline(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
     st.markdown(plain(words.picks_sentence(chosen)), anchors=False)
     before = previous_recipe()
     if before is not None:
-        old = _picks_or_none(bank, before)
-        moved = f" Picks: {words.pick_changes(old, [one.checkpoint for one in chosen.picks])}." if old else ""
+        old = selection_or_none(bank, before)
+        moved = f" Picks: {words.pick_changes(list(old.weights), list(chosen.weights))}." if old else ""
         st.caption(f"Changed last: {what_changed(before, recipe)}.{moved}")
     else:
         st.caption("Move a knob on the left; what changed against the last recipe is said here.")
-
-
-def _picks_or_none(bank: Bank, recipe: Recipe) -> list[str] | None:
-    try:
-        return [one.checkpoint for one in selection_of(bank, recipe).picks]
-    except RecipeError:  # the last recipe may have been made for another bank
-        return None
 
 
 def presets(bank: Bank, recipe: Recipe) -> None:
@@ -70,9 +62,12 @@ def presets(bank: Bank, recipe: Recipe) -> None:
     with st.container(horizontal=True, gap="xsmall", key="presets"):
         for one in PRESETS:
             chosen = one.title == live
-            weights = _weights_of(bank, one.apply(bank, recipe))
+            gives = selection_or_none(bank, one.apply(bank, recipe))
             # On the accent the bars take the colour of the label.
-            picture = weights_picture(weights, ("#10151C" if is_dark() else "#FFFFFF") if chosen else colours.gain)
+            picture = weights_picture(
+                list(gives.weights.values()) if gives else [],
+                ("#10151C" if is_dark() else "#FFFFFF") if chosen else colours.gain,
+            )
             label = f"![]({picture})&nbsp; {on_primary(one.title) if chosen else one.title}"
             st.button(
                 label,
@@ -82,13 +77,6 @@ def presets(bank: Bank, recipe: Recipe) -> None:
                 args=(bank, recipe, one.name),
                 help=f"{plain(one.description)} Bars are the weights in pick order.",
             )
-
-
-def _weights_of(bank: Bank, recipe: Recipe) -> list[float]:
-    try:
-        return list(selection_of(bank, recipe).weights.values())
-    except RecipeError:  # no preset fits a bank whose every checkpoint is banned
-        return []
 
 
 def _move(by: int, last: int) -> None:

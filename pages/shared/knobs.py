@@ -4,6 +4,7 @@ Every value that comes from an address is checked here before a widget sees it. 
 what the knobs do.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
@@ -35,20 +36,22 @@ TAUS = (
     0.7,
     1,
 )
+Message = Callable[[], str]
+"""A sentence for the visitor, made once the knobs are drawn."""
 SEEN = "knobs_drawn"
 MAX_SHOWN = 40
 
 
-def read_address(bank: Bank) -> list[str]:
+def read_address(bank: Bank) -> list[Message]:
     """Take knob values from the address on a session's first run; messages for those that are not valid.
 
-    A value that is no recipe's is replaced by the knob's default before its widget is drawn, so that
-    what is on screen and what is computed are always the same.
+    A value that is no recipe's is replaced by the knob's default. The widget has the last word on
+    what an address means, so a message is made after the knobs are drawn and says what they show.
     """
     if st.session_state.get(SEEN):
         return []
     st.session_state[SEEN] = True
-    problems: list[str] = []
+    problems: list[Message] = []
     for one in KNOBS:
         raw = st.query_params.get_all(one.name)
         if not raw:
@@ -57,10 +60,23 @@ def read_address(bank: Bank) -> list[str]:
             value = recipe_from_dict({one.name: parse(one, raw)})
             st.session_state[one.name] = _plain(getattr(value, one.name))
         except RecipeError as problem:
-            shown = ", ".join(raw)[:MAX_SHOWN]
-            problems.append(f"The link's {one.symbol} = “{shown}” is not used: expected {_accepted(problem)}.")
             st.session_state[one.name] = default_of(one, bank)
+            problems.append(_not_valid(one, raw, problem))
     return problems
+
+
+def _not_valid(one: Knob, raw: list[str], problem: RecipeError) -> Message:
+    shown, wanted = ", ".join(raw)[:MAX_SHOWN], _accepted(problem)
+    return lambda: (
+        f"The link's {one.symbol} = “{shown}” is not used: expected {wanted}. "
+        f"{one.symbol} is {_said(st.session_state[one.name])}."
+    )
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _accepted(problem: RecipeError) -> str:
@@ -98,32 +114,30 @@ def default_of(one: Knob, bank: Bank) -> Any:
     return _plain(one.default)
 
 
-def fit_to_bank(bank: Bank) -> list[str]:
+def fit_to_bank(bank: Bank) -> list[Message]:
     """Bring what depends on the bank within it (K, ids, split), before the knobs are drawn; says what was changed."""
-    said: list[str] = []
+    said: list[Message] = []
     ids = {one.id for one in bank.checkpoints}
     for name in ("pin", "ban"):
         chosen = st.session_state.get(name) or []
         kept = [one for one in chosen if one in ids and not (name == "ban" and one in st.session_state.get("pin", []))]
         if kept != list(chosen):
-            said.append(
-                f"{knob(name).label}: {', '.join(str(one)[:MAX_SHOWN] for one in chosen if one not in kept)} "
-                f"was dropped; it is not in this bank, or it is pinned."
-            )
+            gone = ", ".join(str(one)[:MAX_SHOWN] for one in chosen if one not in kept)
+            text = f"{knob(name).label}: {gone} was dropped; it is not in this bank, or it is pinned."
+            said.append(lambda text=text: text)  # type: ignore[misc]
             st.session_state[name] = kept
     for name in ("k", "split"):
         st.session_state.setdefault(name, default_of(knob(name), bank))
     low, high = bounds_of_k(bank)
     k = st.session_state["k"]
     if isinstance(k, int) and not low <= k <= high:
-        said.append(f"K = {k} does not fit this bank and its pins and bans; K is now {min(max(k, low), high)}.")
+        said.append(lambda: f"K = {k} does not fit this bank and its pins and bans; K is {st.session_state['k']}.")
         st.session_state["k"] = min(max(k, low), high)
-    if st.session_state["split"] not in bank.splits:
-        said.append(
-            f"This bank has no scores named “{str(st.session_state['split'])[:MAX_SHOWN]}”; "
-            f"{default_of(knob('split'), bank)} is used."
-        )
+    asked = st.session_state["split"]
+    if asked not in bank.splits:
         st.session_state["split"] = default_of(knob("split"), bank)
+        used = st.session_state["split"]
+        said.append(lambda: f"This bank has no scores named “{str(asked)[:MAX_SHOWN]}”; {used} is used.")
     return said
 
 

@@ -70,6 +70,14 @@ def selection_of(bank: Bank, recipe: Recipe) -> Selection:
     return _select(bank, str(bank.root), stamp_of(bank.root), recipe, repr(recipe))
 
 
+def selection_or_none(bank: Bank, recipe: Recipe) -> Selection | None:
+    """What `recipe` picks from `bank`, or None where it does not fit the bank."""
+    try:
+        return selection_of(bank, recipe)
+    except RecipeError:
+        return None
+
+
 def current_selection() -> Selection:
     """What the live recipe picks from the live bank; says why and stops the page where it cannot."""
     try:
