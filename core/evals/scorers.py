@@ -23,7 +23,11 @@ REGEX_SECONDS = 2.0
 MAX_DIGITS = 1_000
 """Characters of a number, and size of its exponent, beyond which it is not read."""
 
-_NUMBER = regex.compile(r"[-+−]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)?(?:\.?[0-9]+|\.)(?:[eE][-+]?[0-9]+)?")
+_NUMBER = regex.compile(
+    r"(?:(?<![\w.)\]])[-+−])?"  # a sign, unless it stands between two operands
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+    r"(?:[eE][-+]?[0-9]+)?"
+)
 
 
 class Score(NamedTuple):
@@ -73,8 +77,7 @@ def _number_of(text: str) -> Fraction | None:
 
 
 def _written_numbers(text: str) -> list[str]:
-    # A sentence may end in a number: its full stop is not part of it.
-    return [one.rstrip(".") for one in _NUMBER.findall(text) if any(c.isdigit() for c in one)]
+    return _NUMBER.findall(text)
 
 
 def _numeric(target: str, completion: str, options: Mapping[str, Any]) -> Score:

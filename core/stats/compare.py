@@ -1,0 +1,233 @@
+"""Is the second model better: one paired comparison on the same tasks, with a verdict in words.
+
+Takes the sample scores of two models by task; gives a `Comparison`. Knows nothing about how they came.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from core.errors import TaskError
+from core.stats.intervals import Interval, cluster_sums, difference_interval
+from core.stats.noise import NoiseBand
+from core.stats.paired import ALPHA, detectable_by_mcnemar, detectable_by_mean, mcnemar, sign_flip
+from core.stats.samples import read_samples
+from core.stats.sentence import sentence_of
+
+Scores = Mapping[str, Sequence[float]]
+"""Task id to the scores of its samples, each in [0, 1]."""
+Verdict = Literal["better", "worse", "unresolved"]
+MAX_DENOMINATOR = 10_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The second model (b) against the first (a). Scores and differences are means over tasks, in [-1, 1]."""
+
+    n: int
+    """Tasks."""
+    samples_a: float
+    """Samples a task, on average."""
+    samples_b: float
+    mean_a: float
+    mean_b: float
+    difference: float
+    """mean_b − mean_a."""
+    gained: tuple[str, ...]
+    """Tasks whose mean score is higher under b."""
+    lost: tuple[str, ...]
+    p_value: float
+    """Two-sided, of `test`."""
+    test: str
+    """Which test: exact McNemar for one 0/1 sample a task, else a sign-flip test."""
+    clusters: int
+    """Scenarios that the interval draws; equal to `n` where tasks stand alone."""
+    p_value_by_cluster: float | None
+    """Sign-flip test over whole scenarios; None where tasks stand alone."""
+    interval: Interval
+    """95 % paired bootstrap of the difference, over scenarios where there are any."""
+    minimum_detectable: float
+    """Difference that would be found with 80 % power at the 5 % level, given the discordance seen."""
+    noise_half_width: float | None
+    """Half-width of the run-to-run noise of a difference, where a band was given."""
+    verdict: Verdict
+    sentence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready: lists for tuples, no NaN."""
+        found = asdict(self)
+        return {**found, "gained": list(self.gained), "lost": list(self.lost), "interval": list(self.interval)}
+
+
+@dataclass(frozen=True, eq=False)
+class _Pairs:
+    """Both models' scores, reduced to what the tests need."""
+
+    d: np.ndarray
+    """Mean difference of each task, float64, shape (tasks,)."""
+    sums: np.ndarray
+    """The same summed over each unit (scenario, or task), shape (units,)."""
+    sizes: np.ndarray
+    """Tasks in each unit, shape (units,)."""
+    groups: list[str] | None
+    single: bool
+    """One 0/1 sample a task on both sides: what McNemar's test is for."""
+    denominator: int | None
+    """A whole number that makes every difference whole; None for scores other than 0 and 1."""
+
+
+def compare(
+    a: Scores,
+    b: Scores,
+    *,
+    clusters: Mapping[str, str] | Sequence[str] | None = None,
+    seed: int = 0,
+    noise: NoiseBand | None = None,
+    names: tuple[str, str] = ("A", "B"),
+) -> Comparison:
+    """Compare two models task by task.
+
+    `clusters` gives each task's scenario (a mapping, or in the order of `a`). The verdict is better or
+    worse only if everything agrees: the test's p ≤ 0.05, the same over whole scenarios where there are
+    any, an interval without 0, and a difference beyond the noise of two runs where a band is given.
+    `seed` is the bootstrap's. Raises TaskError when the task sets differ (it names which), a task has no
+    score, or a score is outside [0, 1].
+    """
+    _refuse_unlike(a, b, names)
+    tasks = list(a)
+    x, y = _means(a, tasks, names[0]), _means(b, tasks, names[1])
+    d = y - x
+    d[np.abs(d) < 1e-12] = 0.0
+    groups = _groups(clusters, tasks)
+    gained = tuple(task for task, one in zip(tasks, d, strict=True) if one > 0)
+    lost = tuple(task for task, one in zip(tasks, d, strict=True) if one < 0)
+    pairs = _pairs(a, b, d, groups)
+    p_value, test, by_cluster = _test(pairs, seed)
+    n_a, n_b = (sum(len(one[task]) for task in tasks) / len(tasks) for one in (a, b))
+    band = noise.difference_half_width(n_a, n_b) / noise.tasks if noise else None
+    interval, difference = difference_interval(d, groups, seed=seed), float(d.mean())
+    facts: dict[str, Any] = {
+        "n": len(tasks),
+        "samples_a": n_a,
+        "samples_b": n_b,
+        "mean_a": float(x.mean()),
+        "mean_b": float(y.mean()),
+        "difference": difference,
+        "gained": gained,
+        "lost": lost,
+        "p_value": p_value,
+        "test": test,
+        "clusters": len(tasks) if groups is None else len(set(groups)),
+        "p_value_by_cluster": by_cluster,
+        "interval": interval,
+        "minimum_detectable": max(_detectable(pairs), band or 0.0),
+        "noise_half_width": band,
+        "verdict": _verdict(difference, max(p_value, by_cluster or 0.0), interval, band),
+    }
+    return Comparison(**facts, sentence=sentence_of(names, **facts))
+
+
+def compare_files(
+    path_a: Path | str,
+    path_b: Path | str,
+    *,
+    checkpoint_a: str | None = None,
+    checkpoint_b: str | None = None,
+    seed: int = 0,
+    noise: NoiseBand | None = None,
+) -> Comparison:
+    """Compare two score files, aligned by task id and clustered by their scenarios.
+
+    `checkpoint_a` and `checkpoint_b` choose a model where a file holds several. Raises an InputError for
+    a malformed file, several models where none is chosen, or task sets that differ.
+    """
+    one, two = read_samples(path_a, checkpoint=checkpoint_a), read_samples(path_b, checkpoint=checkpoint_b)
+    names = (one.checkpoint or "A", two.checkpoint or "B")
+    if names[0] == names[1]:
+        names = (f"{names[0]} ({one.path.name})", f"{names[1]} ({two.path.name})")
+    scenarios = {task: own if own != task else two.scenarios.get(task, own) for task, own in one.scenarios.items()}
+    return compare(one.scores, two.scores, clusters=scenarios, seed=seed, noise=noise, names=names)
+
+
+def _refuse_unlike(a: Scores, b: Scores, names: tuple[str, str]) -> None:
+    if not a and not b:
+        raise TaskError("There are no tasks to compare. Expected at least one.")
+    only_a, only_b = [task for task in a if task not in b], [task for task in b if task not in a]
+    if not (only_a or only_b):
+        return
+    parts = [
+        f"{len(missing)} only in {name} ({', '.join(missing[:5])}{', and more' if len(missing) > 5 else ''})"
+        for missing, name in ((only_a, names[0]), (only_b, names[1]))
+        if missing
+    ]
+    raise TaskError(f"The two have different tasks: {'; '.join(parts)}. Compare models on the same task file.")
+
+
+def _means(scores: Scores, tasks: list[str], name: str) -> np.ndarray:
+    for task in tasks:
+        one = scores[task]
+        if not len(one) or not all(0 <= value <= 1 for value in one):
+            raise TaskError(f"{name} on task '{task}': expected scores in [0, 1], found {list(one)!r:.80}.")
+    return np.array([math.fsum(scores[task]) / len(scores[task]) for task in tasks])
+
+
+def _groups(clusters: Mapping[str, str] | Sequence[str] | None, tasks: list[str]) -> list[str] | None:
+    """Scenario of each task, or None where every task stands alone."""
+    if clusters is None:
+        return None
+    if isinstance(clusters, Mapping):
+        missing = [task for task in tasks if task not in clusters]
+        if missing:
+            raise TaskError(f"task '{missing[0]}' has no scenario. Expected one for each of {len(tasks)} tasks.")
+        groups = [clusters[task] for task in tasks]
+    else:
+        groups = list(clusters)
+        if len(groups) != len(tasks):
+            raise TaskError(f"expected a scenario for each of {len(tasks)} tasks, found {len(groups)}.")
+    return groups if len(set(groups)) < len(groups) else None
+
+
+def _pairs(a: Scores, b: Scores, d: np.ndarray, groups: list[str] | None) -> _Pairs:
+    every = [*a.values(), *b.values()]
+    binary = all(value in (0, 1) for one in every for value in one)
+    common = math.lcm(*{len(one) for one in every})
+    return _Pairs(
+        d=d,
+        sums=d if groups is None else cluster_sums(d, groups),
+        sizes=np.ones_like(d) if groups is None else cluster_sums(np.ones_like(d), groups),
+        groups=groups,
+        single=binary and common == 1,
+        denominator=common if binary and common <= MAX_DENOMINATOR else None,
+    )
+
+
+def _test(pairs: _Pairs, seed: int) -> tuple[float, str, float | None]:
+    """P-value, name of the test, and p-value over scenarios where there are any."""
+    d, clustered = pairs.d, pairs.groups is not None
+    if pairs.single and not clustered:
+        return mcnemar(int((d > 0).sum()), int((d < 0).sum())), "exact McNemar", None
+    flipped = sign_flip(pairs.sums, denominator=pairs.denominator, seed=seed)
+    by_cluster = flipped.p_value if clustered else None
+    if pairs.single:
+        return mcnemar(int((d > 0).sum()), int((d < 0).sum())), "exact McNemar", by_cluster
+    name = f"{'exact' if flipped.exact else 'sampled'} sign-flip test over {'scenarios' if clustered else 'tasks'}"
+    return flipped.p_value, name, by_cluster
+
+
+def _detectable(pairs: _Pairs) -> float:
+    n, discordant = len(pairs.d), int((pairs.d != 0).sum())
+    if pairs.single:
+        return detectable_by_mcnemar(n, discordant)
+    # Six units must move the same way before all signs alike are rarer than 1 in 20, each by one sample at least.
+    least = 0.0 if discordant else min(1.0, 6 / (pairs.denominator or 1) / n)
+    return max(detectable_by_mean(pairs.sums, pairs.sizes), least)
+
+
+def _verdict(difference: float, p_value: float, interval: Interval, band: float | None) -> Verdict:
+    if p_value > ALPHA or interval.low <= 0 <= interval.high or (band is not None and abs(difference) <= band):
+        return "unresolved"
+    return "better" if difference > 0 else "worse"

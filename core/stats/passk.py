@@ -1,0 +1,67 @@
+"""Summaries of several samples a task: mean@n, pass@k, and MeanK / PassK of a named group of samples.
+
+Takes counts or arrays of scores; gives plain numbers. Knows nothing about files or models.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from core.errors import InputError
+
+
+class GroupScore(NamedTuple):
+    """What a group of samples comes to over all tasks."""
+
+    k: int
+    """Samples in the group."""
+    mean_k: float
+    """MeanK: mean of all scores of the group."""
+    pass_k: float
+    """PassK: mean over tasks of the group's best score."""
+
+
+def mean_at_n(scores: Mapping[str, Sequence[float]]) -> float:
+    """mean@n: mean over tasks of each task's mean over its samples. Raises InputError when there are none."""
+    if not scores or not all(len(one) for one in scores.values()):
+        raise InputError("mean@n needs at least one score for every task.")
+    return float(np.mean([np.mean(one) for one in scores.values()]))
+
+
+def pass_at_k(n: Any, c: Any, k: int) -> Any:
+    """Unbiased pass@k of a task with `n` samples of which `c` are right: 1 − C(n−c, k)/C(n, k).
+
+    Whole numbers, or arrays of them of one shape; gives a float, or float64 of that shape. Computed as
+    1 − Π_{j<k} (n−c−j)/(n−j), which cannot overflow (Chen et al. 2021, "Evaluating Large Language Models
+    Trained on Code", section 2.1). Raises InputError unless 1 ≤ k ≤ n and 0 ≤ c ≤ n.
+    """
+    total, right = np.asarray(n, dtype=np.int64), np.asarray(c, dtype=np.int64)
+    if k < 1 or (total < k).any():
+        raise InputError(f"pass@k needs 1 <= k <= n, found k = {k} and n = {int(total.min())}.")
+    if (right < 0).any() or (right > total).any():
+        raise InputError("pass@k needs 0 <= c <= n: a task has fewer than none or more right samples than samples.")
+    none_right = np.ones(np.broadcast_shapes(total.shape, right.shape))
+    for j in range(k):
+        none_right = none_right * np.maximum(total - right - j, 0) / (total - j)
+    found = 1.0 - none_right
+    return float(found) if found.ndim == 0 else found
+
+
+def group_scores(scores: np.ndarray, groups: Mapping[str, Sequence[int]]) -> dict[str, GroupScore]:
+    """MeanK and PassK of each named group of sample indices.
+
+    `scores` has shape (tasks, samples). Raises InputError for an empty group or an index that is not there.
+    """
+    scores = np.asarray(scores, dtype=np.float64)
+    if scores.ndim != 2 or not scores.size:
+        raise InputError(f"group scores need an array of (tasks, samples), found shape {scores.shape}.")
+    found = {}
+    for name, members in groups.items():
+        if not members or min(members) < 0 or max(members) >= scores.shape[1]:
+            raise InputError(
+                f"group '{name}' must name samples from 0 to {scores.shape[1] - 1}, found {list(members)!r:.80}."
+            )
+        part = scores[:, list(members)]
+        found[name] = GroupScore(len(members), float(part.mean()), float(part.max(axis=1).mean()))
+    return found
