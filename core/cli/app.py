@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from core.cli import banks, jobs
+from core.cli import banks, doctor, jobs, judge, models
 from core.errors import MergescopeError
 
 app = typer.Typer(
@@ -24,8 +24,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-banks.register(app)
-jobs.register(app)
+for module in (banks, models, judge, jobs, doctor):
+    module.register(app)
 
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """What the command line parser raises for a wrong option; its module differs between versions of typer."""

@@ -64,7 +64,7 @@ class MergeKind(Kind):
         specs.only_fields(self.name, spec, ("config",), ("out", "where", "cwd", "overwrite"))
         cwd = specs.absolute(spec.get("cwd") or Path.cwd())
         checked = spec | {"cwd": str(cwd), "where": str(cwd / (spec.get("where") or "config.yml"))}
-        check_plan(specs.text_of(self.name, spec, "config"), Path(checked["where"]))
+        check_plan(specs.text_of(self.name, spec, "config"), Path(checked["where"]), cwd)
         if spec.get("out") is not None:
             out = cwd / Path(specs.text_of(self.name, spec, "out")).expanduser()
             if out.exists() and not spec.get("overwrite"):
@@ -171,13 +171,13 @@ def all_kinds() -> dict[str, Kind]:
     return {one.name: one for one in kinds}
 
 
-def check_plan(text: str, where: Path) -> None:
-    """Refuse a config that cannot be parsed or names a model folder that does not exist."""
+def check_plan(text: str, where: Path, cwd: Path) -> None:
+    """Refuse a config that cannot be parsed, or names a model that is neither beside it nor in `cwd`."""
     from core.merge import parse_plan
 
     plan = parse_plan(text, where)
     for path in [*([plan.base] if plan.base else []), *(one.path for one in plan.members)]:
-        specs.model_folder(path)
+        specs.model_folder(cwd / path)
 
 
 def resolve_device(asked: str | None) -> str:

@@ -24,7 +24,7 @@ from core.recipe import recipe_from_dict, relevances, uniform_mean_plan, validat
 from core.recipe.model import Recipe
 
 log = logging.getLogger("mergescope")
-RIVALS = ("best_single", "base", "uniform")
+RIVALS = {"best_single": "best single", "base": "base", "uniform": "uniform mean"}
 
 
 class MergeEvalKind(Kind):
@@ -47,9 +47,9 @@ class MergeEvalKind(Kind):
         specs.only_fields(self.name, spec, ("bank", "recipe", "plan", "splits", "protocol"), optional)
         bank = load_bank(specs.absolute(specs.text_of(self.name, spec, "bank")))
         validate(recipe_from_dict(spec["recipe"]), bank)
-        check_plan(specs.text_of(self.name, spec, "plan"), bank.root / "config.yml")
+        check_plan(specs.text_of(self.name, spec, "plan"), bank.root / "config.yml", bank.root)
         if spec.get("also_uniform"):
-            check_plan(uniform_mean_plan(bank), bank.root / "config.yml")
+            check_plan(uniform_mean_plan(bank), bank.root / "config.yml", bank.root)
         if not isinstance(spec["splits"], list) or not spec["splits"]:
             raise InputError("no split to evaluate on was chosen. Choose at least one.")
         for name in spec["splits"]:
@@ -181,7 +181,7 @@ class MergeEval:
             who = ["merge", *(["uniform"] if self.uniform else [])]
             who += ["base", "best_single"] if bank_scores(split, self.protocol) is None else []
             seconds = _eval_seconds(len(split.tasks), self.protocol, elements)
-            phases += [Phase(_phase_name(one, split.name), seconds, "eval") for one in who]
+            phases += [Phase(_phase_name(one, split.name), seconds, "eval", "generate") for one in who]
             phases += [
                 Phase(_phase_name(one, split.name), 0.01, "eval") for one in ("base", "best_single") if one not in who
             ]
@@ -215,8 +215,8 @@ def compare_models(split: Split, files: Mapping[str, str]) -> tuple[dict[str, fl
     means = {who: _mean(of.values()) for who, of in samples.items()}
     clusters = dict(zip(split.tasks, split.scenarios, strict=True))
     comparisons = {
-        rival: compare(samples[rival], samples["merge"], clusters=clusters).as_dict()
-        for rival in RIVALS
+        rival: compare(samples[rival], samples["merge"], clusters=clusters, names=(said, "merge")).as_dict()
+        for rival, said in RIVALS.items()
         if rival in samples
     }
     return means, comparisons
@@ -240,7 +240,7 @@ def _phase_name(who: str, split: str) -> str:
 
 
 def _merge_phase(name: str, elements: int, members: int) -> Phase:
-    return Phase(name, 1.0 + elements * members / MERGED_PER_SECOND, "merge")
+    return Phase(name, 1.0 + elements * members / MERGED_PER_SECOND, "merge", main_stage="merge")
 
 
 def _eval_seconds(tasks: int, protocol: Protocol, elements: int) -> float:

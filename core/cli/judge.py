@@ -1,0 +1,51 @@
+"""`compare`: is the second model better than the first, on the same tasks.
+
+Takes two files of scored samples; the statistics are in `core.stats`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.cli.options import JsonOption, join
+from core.cli.output import cell, emit
+
+EXAMPLE = "Example: python -m core compare best_single.dev.jsonl merged.dev.jsonl --json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("compare", epilog=EXAMPLE)(compare)
+
+
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A.jsonl", help="Samples of the first model: task and score a line.")],
+    b: Annotated[Path, typer.Argument(metavar="B.jsonl", help="Samples of the second model, on the same tasks.")],
+    *,
+    checkpoint_a: Annotated[str | None, typer.Option(help="Which model of A, where it holds several.")] = None,
+    checkpoint_b: Annotated[str | None, typer.Option(help="Which model of B, where it holds several.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap interval.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two models task by task: difference B − A, its interval and test, and a verdict on B.
+
+    Tasks that share a scenario are counted as one cluster.
+    """
+    from core.stats import compare_files
+
+    found = compare_files(a, b, checkpoint_a=checkpoint_a, checkpoint_b=checkpoint_b, seed=seed)
+    if as_json:
+        emit(found.as_dict())
+        return
+    print(found.sentence)
+    print(f"mean A              {cell(found.mean_a)}")
+    print(f"mean B              {cell(found.mean_b)}")
+    print(
+        f"difference          {found.difference:+.4f}  95 % from {found.interval[0]:+.4f} to {found.interval[1]:+.4f}"
+    )
+    print(f"p                   {cell(found.p_value)}  {found.test}")
+    print(f"minimum detectable  {cell(found.minimum_detectable)}")
+    print(f"gained              {len(found.gained)}: {join(found.gained)}")
+    print(f"lost                {len(found.lost)}: {join(found.lost)}")
+    print(f"verdict             {found.verdict}")

@@ -1,0 +1,164 @@
+"""`merge`, `rounding` and `eval`: the work on weights, in the shell's own process.
+
+Takes files; what they compute is in `core.merge`, `core.precision` and `core.evals`, imported when run.
+"""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from core.cli.options import JsonOption, join
+from core.cli.output import cell, emit, note, only_ours_on_stdout, progress_line, table
+from core.errors import InputError, PlanError
+from core.evals.protocol import Protocol
+
+DEFAULT = Protocol()
+MERGE_EXAMPLE = "Example: python -m core merge config.yml merged --json"
+ROUNDING_EXAMPLE = "Example: python -m core rounding --base data/rl_only/base --merged merged"
+EVAL_EXAMPLE = "Example: python -m core eval merged --tasks data/rl_only/tasks/dev.jsonl --out merged.dev.jsonl"
+Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make; a Hugging Face model folder afterwards.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("merge", epilog=MERGE_EXAMPLE)(merge)
+    app.command("rounding", epilog=ROUNDING_EXAMPLE)(rounding)
+    app.command("eval", epilog=EVAL_EXAMPLE)(evaluate)
+
+
+def merge(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG.yml", help="Any mergekit config.")],
+    out: Folder,
+    *,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT when it exists.")] = False,
+    shard_size: Annotated[
+        str, typer.Option(metavar="BYTES", help="Largest weight file, in bytes or such as 5GB or 500MB.")
+    ] = "5GB",
+    check: Annotated[bool, typer.Option("--check", help="Only check that it would work; write nothing.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Merge models as a mergekit config says; a drop-in for `mergekit-yaml CONFIG.yml OUT`."""
+    size = size_of(shard_size)
+    with only_ours_on_stdout():
+        from core.merge import read_plan, run_merge
+
+        plan = read_plan(config)
+        for warning in plan.warnings:
+            note(f"warning: {warning}")
+        if not check:
+            with progress_line("merge") as progress:
+                found = run_merge(plan, out, progress=progress, overwrite=overwrite, shard_size=size).as_dict()
+    if check:
+        _preflight(plan, as_json)
+    elif as_json:
+        emit(found)
+    else:
+        print(figures(found))
+
+
+def _preflight(plan: Any, as_json: bool) -> None:
+    """Say what would be read and written; raises PlanError with the first thing that stands in the way."""
+    from core.merge import preflight
+
+    found = preflight(plan)
+    if as_json:
+        emit(asdict(found) | {"engine": plan.engine, "ok": not found.problems})
+    else:
+        print(figures({name: value for name, value in asdict(found).items() if name not in ("problems", "warnings")}))
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+    if found.problems:
+        raise PlanError(" ".join(map(str, found.problems)))
+
+
+def rounding(
+    base: Annotated[Path, typer.Option(metavar="FOLDER", help="The base's model folder.")],
+    merged: Annotated[Path, typer.Option(metavar="FOLDER", help="The merged model's folder, in float32.")],
+    as_json: JsonOption = False,
+) -> None:
+    """What casting a merge to bf16 rounds away: tensor by tensor, and in total."""
+    with only_ours_on_stdout():
+        from core.precision import rounding_report
+
+        with progress_line("rounding") as progress:
+            report = rounding_report(base, merged, progress=progress)
+    total, tensors = asdict(report.total), [asdict(one) for one in report.tensors]
+    if as_json:
+        emit({"total": total, "tensors": tensors})
+        return
+    names = ["name", "elements", "changed", "lost", "lost_fraction", "relative_l2", "cosine"]
+    rows = [[one.get(name) for name in names] for one in (*tensors, total | {"name": "total"})]
+    print(table(rows, [name.replace("_", " ") for name in names]))
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")],
+    *,
+    tasks: Annotated[Path, typer.Option(metavar="TASKS.jsonl", help="Tasks: id, scenario, prompt, target, scorer.")],
+    out: Annotated[Path, typer.Option(metavar="SAMPLES.jsonl", help="File to write: one line a sample.")],
+    temperature: Annotated[float, typer.Option(help="Sampling temperature; 0 takes the likeliest token.")] = (
+        DEFAULT.temperature
+    ),
+    samples: Annotated[int, typer.Option(help="Samples a task.")] = DEFAULT.samples,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same file.")] = DEFAULT.seed,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = DEFAULT.dtype,
+    max_new_tokens: Annotated[int, typer.Option(help="Longest answer, in tokens.")] = DEFAULT.max_new_tokens,
+    batch_size: Annotated[int, typer.Option(help="Prompts generated together.")] = 32,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(help="Name in the samples; the folder's name, or `merged` for a merge wherever it lies."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a model every task of a file and score its answers; one line a sample."""
+    from core.jobs import specs
+
+    settings = {"temperature": temperature, "samples": samples, "seed": seed, "dtype": dtype}
+    protocol = specs.protocol_from(settings | {"max_new_tokens": max_new_tokens})
+    folder, task_path, target = specs.model_folder(model), specs.task_file(tasks), specs.new_file(out)
+    size = specs.batch_size_of({"batch_size": batch_size})
+    name = checkpoint or specs.checkpoint_name(folder)
+    with only_ours_on_stdout():
+        from core import evals
+        from core.jobs.kinds import eval_dict
+
+        with progress_line("eval") as progress:
+            found = evals.evaluate(
+                folder,
+                evals.read_tasks(task_path),
+                protocol,
+                out=target,
+                checkpoint=name,
+                batch_size=size,
+                device=device,
+                progress=progress,
+            )
+    result = eval_dict(found) | {"checkpoint": name, "protocol": protocol.as_dict()}
+    emit(result) if as_json else print(figures(result))
+
+
+def size_of(text: str) -> int:
+    """Bytes from `5GB`, `500MB`, `100kB` or a plain number (powers of ten, as mergekit); at least 1."""
+    number, factor = text.strip().upper().removesuffix("B"), 1.0
+    for letter, power in (("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)):
+        if number.endswith(letter):
+            number, factor = number.removesuffix(letter), power
+    try:
+        size = int(float(number) * factor)
+    except (ValueError, OverflowError):
+        size = 0
+    if size < 1:
+        raise InputError(f"--shard-size: expected a size such as 5GB or 500MB, found {text!r}.")
+    return size
+
+
+def figures(values: dict[str, Any]) -> str:
+    """A line a figure; figures inside figures on one line."""
+    lines = []
+    for name, value in values.items():
+        text = join([f"{key} {cell(one)}" for key, one in value.items()]) if isinstance(value, dict) else cell(value)
+        lines.append(f"{name.replace('_', ' '):20}  {text}")
+    return "\n".join(lines)
