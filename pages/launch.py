@@ -16,7 +16,7 @@ from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
 from pages.shared.recipes import selection_of
-from pages.shared.runs import LIVE, OPEN, amount, duration, file_size, page_link
+from pages.shared.runs import LIVE, OPEN, amount, duration, file_size, note, page_link
 from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
 
@@ -99,9 +99,9 @@ def button(bank: Bank, recipe: Recipe) -> None:
             args=(spec, f"{bank.name}: {recipe_name(bank, recipe)}"),
         )
         if spec is not None and found is not None:
-            st.caption(_figures(bank, spec, found))
+            note(_figures(bank, spec, found))
         if reason is not None:
-            st.caption(reason)
+            note(reason)
         _said()
         if bank.has_weights:
             _options(bank)
@@ -171,7 +171,7 @@ def _said() -> None:
     if refused:
         st.error(refused, icon=":material/error:")
     elif sent:
-        st.caption(f"Queued as run {sent}. It goes on when this page is closed.")
+        note(f"Queued as run {sent}. It goes on when this page is closed.")
         page_link("runs", "Watch it in Runs")
 
 
@@ -187,7 +187,7 @@ def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: d
 def _preflight(key: tuple[str, ...], stamps: tuple[int, ...], _plan: str, root: str) -> Any:
     from core.merge import parse_plan, preflight
 
-    return preflight(parse_plan(_plan, Path(root) / "config.yml"))
+    return preflight(parse_plan(_plan, Path(root) / "config.yml"), ledger().home)
 
 
 def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
@@ -197,7 +197,7 @@ def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
     basis = f"from {guess.runs} earlier runs" if guess.runs > 1 else "from an earlier run" if guess.runs else "rough"
     return (
         f"{found.tensors:,} tensors, {amount(found.elements)} parameters. "
-        f"Writes {file_size(found.disk_needed * copies)}; {file_size(found.disk_free)} free. "
+        f"Needs up to {file_size(found.disk_needed * copies)} of disk, {file_size(found.disk_free)} free. "
         f"About {duration(guess.seconds)} ({basis})."
     )
 

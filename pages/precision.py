@@ -14,8 +14,8 @@ from core.charts import election as votes
 from core.charts import rounding as figures
 from core.charts import rounding_words as words
 from core.errors import MergescopeError
-from pages.shared import chart, current_bank, is_dark, ledger, plain, stop_with
-from pages.shared.runs import REPORT, choose_run, merged_folder, of_bank, page_link
+from pages.shared import chart, current_bank, is_dark, ledger, stop_with
+from pages.shared.runs import REPORT, choose_run, merged_folder, note, of_bank, page_link
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,16 +34,15 @@ def main() -> None:
     left, right = st.columns([0.7, 0.3], vertical_alignment="bottom", gap="small")
     with left:
         job = choose_run(jobs, "Merge", first=next((one.id for one in jobs if of_bank(one, bank.root)), None))
-    folder = merged_folder(job)
     with right:
-        folder = choose_folder(folder or job.folder)
+        what, folder = choose_folder(merged_folder(job) or job.folder)
     if job.spec.get("bank") and not of_bank(job, bank.root):
-        st.caption(f"This merge is of the bank {plain(Path(job.spec['bank']).name)}, not of the bank above.")
-    report, summary = read(folder)
-    headline(report, summary, folder)
+        note(f"This merge is of the bank {Path(job.spec['bank']).name}, not of the bank above.")
+    report = read(folder)
+    headline(words.summary(report, total_of(job, what)), what)
     where_it_is_lost(report)
     one_tensor(report)
-    who_voted(report, job)
+    who_voted(report, job, what)
     every_tensor(report)
 
 
@@ -63,18 +62,25 @@ def nothing_yet(bank: Bank) -> None:
     page_link("runs", "Runs")
 
 
-def choose_folder(merged: Path) -> Path:
-    """The merge itself, or the uniform mean that was made with it."""
+def choose_folder(merged: Path) -> tuple[str, Path]:
+    """The merge itself, or the uniform mean that was made with it; its name and its folder."""
     uniform = merged.with_name("uniform")
     if not (uniform / REPORT).is_file():
-        return merged
+        return "merge", merged
     names = {"merge": merged, "uniform mean": uniform}
-    chosen = st.segmented_control("Of this run", list(names), default="merge", required=True, key=WHICH)
-    return names[chosen or "merge"]
+    chosen = st.segmented_control("Of this run", list(names), default="merge", required=True, key=WHICH) or "merge"
+    return chosen, names[chosen]
 
 
-def read(folder: Path) -> "tuple[pd.DataFrame, words.Summary]":
-    """The report of a merge and its totals; says why and stops where it cannot be read."""
+def total_of(job: Any, what: str) -> dict[str, Any] | None:
+    """The figures of all tensors together, as the merge recorded them."""
+    found = (job.result.get("merge" if what == "merge" else "uniform") or {}).get("rounding") or {}
+    found = found.get("total", found)
+    return found if "cosine" in found else None
+
+
+def read(folder: Path) -> "pd.DataFrame":
+    """The report of a merge, a row a tensor; says why and stops where it cannot be read."""
     try:
         stat = (folder / REPORT).stat()
         return _read(str(folder), stat.st_mtime_ns, stat.st_size)
@@ -83,18 +89,17 @@ def read(folder: Path) -> "tuple[pd.DataFrame, words.Summary]":
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _read(folder: str, stamp: int, size: int) -> "tuple[pd.DataFrame, words.Summary]":
+def _read(folder: str, stamp: int, size: int) -> "pd.DataFrame":
     from core.merge import read_report
 
-    report = read_report(Path(folder))
-    return report, words.summary(report)
+    return read_report(Path(folder))
 
 
-def headline(report: "pd.DataFrame", found: "words.Summary", folder: Path) -> None:
+def headline(found: "words.Summary", what: str) -> None:
     """The one number, in a sentence, then the figures behind it."""
-    st.title(words.headline(found), anchor=False)
-    st.caption(words.basis(found))
-    with st.container(horizontal=True, gap="medium", key="precision_figures"):
+    st.title(words.headline(found, what), anchor=False)
+    note(words.basis(found))
+    with st.container(horizontal=True, gap="large", key="precision_figures"):
         for name, value, help_text in words.metrics(found):
             st.metric(name, value, help=help_text, width="content")
 
@@ -154,13 +159,15 @@ def one_tensor(report: "pd.DataFrame") -> None:
     )
 
 
-def who_voted(report: "pd.DataFrame", job: Any) -> None:
+def who_voted(report: "pd.DataFrame", job: Any, what: str) -> None:
     """How many members changed each parameter, and whether they agreed."""
-    shares = votes.election_shares(report)
     st.header("Who decided", anchor=False)
+    if report["members_changed_0"].isna().any():
+        st.markdown("The engine that made this merge counted no votes.", anchors=False)
+        return
+    shares = votes.election_shares(report)
     st.markdown(words.election_sentence(shares), anchors=False)
-    normalize = job.spec.get("recipe", {}).get("normalize", True)
-    if normalize:
+    if what == "merge" and job.spec.get("recipe", {}).get("normalize", True):
         st.markdown(
             "With *normalize* on, the merged change of a parameter is divided by the weights of the members that "
             "agree on it. So where only one member changed a parameter, the merge takes 100 % of that member's "

@@ -16,9 +16,9 @@ from core.charts import results as figures
 from core.charts.outcome import Flip, Panel, flips
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
-from pages.shared import chart, current_bank, is_dark, ledger, plain, stop_with
+from pages.shared import chart, current_bank, is_dark, ledger, stop_with
 from pages.shared import result_data as data
-from pages.shared.runs import choose_run, of_bank, page_link
+from pages.shared.runs import choose_run, note, of_bank, page_link
 
 TASK, SPLIT, RIVAL = "results_task", "results_split", "results_rival"
 
@@ -65,7 +65,7 @@ def nothing_yet(bank: Bank) -> None:
     if bank.facts:
         st.header("What was published", anchor=False)
         kind = "An illustrative reconstruction" if bank.kind == "illustrative" else "This bank"
-        st.caption(f"{kind}; the facts below are as their sources state them and were not measured here.")
+        note(f"{kind}; the facts below are as their sources state them and were not measured here.")
         facts = [[one["label"], str(one["value"]), one.get("source") or ""] for one in bank.facts]
         st.dataframe(
             pd.DataFrame(facts, columns=["what", "value", "source"]),
@@ -86,16 +86,20 @@ def verdict(job: Any, bank: Bank) -> None:
     st.title(words.headline(split, found, held_out=split != chosen_on), anchor=False)
     st.markdown(words.evidence(found, protocol.samples), anchors=False)
     st.warning(words.distrust(chosen_on, comparisons), icon=":material/balance:")
-    about = f"Protocol {protocol.label}, seed {protocol.seed}; best single: {job.result['best_single']}."
+    recipe = job.spec["recipe"]
+    about = (
+        f"Recipe λ {recipe.get('lam')}, K {recipe.get('k')}, τ {recipe.get('tau')} on {chosen_on}; protocol "
+        f"{protocol.label}, seed {protocol.seed}; best single on {chosen_on}: {job.result['best_single']}."
+    )
     if not of_bank(job, bank.root):
         about += f" This run is of the bank {Path(job.spec['bank']).name}, not of the bank above."
-    st.caption(plain(about))
+    note(about)
 
 
 def where_all_stand(panels: list[Panel]) -> None:
     """Base, singles, uniform mean and merge under one protocol, split beside split."""
     st.header("Where every model stands", anchor=False)
-    st.caption(words.reading_note(panels))
+    note(words.reading_note(panels))
     chart(
         figures.standings_chart(panels, dark=is_dark()),
         alt=words.standings_alt(panels),
@@ -180,10 +184,10 @@ def one_task(job: Any, split: str, tasks: list[str], moved: list[Flip]) -> None:
     with left:
         for name, value in (("Prompt", prompt), ("Wanted", about.get("target"))):
             if value is not None:
-                st.caption(name)
+                note(name)
                 st.code(str(value), language=None, wrap_lines=True)
     with right:
-        st.caption("Answers")
+        note("Answers")
         st.dataframe(
             answer_table(rows),
             hide_index=True,

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import MergescopeError
 from pages.shared import ledger, on_primary, plain, say
 from pages.shared.run_details import details
-from pages.shared.runs import LIVE, OPEN, choose_run, duration, merged_folder, page_link, took, when
+from pages.shared.runs import LIVE, OPEN, choose_run, duration, merged_folder, note, page_link, took, when
 from pages.shared.runs_words import headline, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"
@@ -41,7 +41,7 @@ def nothing_yet() -> None:
         "when the browser is closed. Choose a bank with weights first: a bank of scores only cannot be merged.",
         anchors=False,
     )
-    st.caption("From a shell, the same work: `python -m core merge CONFIG.yml OUT` and `python -m core eval MODEL`.")
+    note("From a shell, the same work: python -m core merge CONFIG.yml OUT, then python -m core eval MODEL.")
 
 
 def board() -> None:
@@ -178,7 +178,7 @@ def clean_up(job: Any) -> None:
             "specification stay, so it can be run again. What the run wrote outside its own folder is not touched.",
             anchors=False,
         )
-        st.caption(str(job.folder))
+        note(str(job.folder))
         st.button(
             on_primary("Remove the files"),
             key="run_clean_sure",

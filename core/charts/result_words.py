@@ -19,8 +19,8 @@ def signed(value: float) -> str:
 
 
 def p_text(value: float) -> str:
-    """A p-value: two digits, never a bare zero."""
-    return f"{value:.2g}" if value >= 0.0001 else "under 0.0001"
+    """A p-value: `0.27`, `0.043`, `under 0.001`."""
+    return "under 0.001" if value < 0.001 else f"{value:.{2 if value >= 0.1 else 3}f}"
 
 
 def main_split(splits: Sequence[str], chosen_on: str) -> str:
@@ -42,11 +42,13 @@ def evidence(found: Comparison, samples: int) -> str:
     """The numbers behind the headline."""
     n = found["n"]
     low, high = (one * n for one in found["interval"])
+    scenarios = found.get("p_value_by_cluster")
+    by_scenario = "" if scenarios is None else f", by scenario p {p_text(scenarios)}"
     each = "one sample" if samples == 1 else f"{samples} samples"
     return (
         f"Measured: merge {found['mean_b'] * n:.1f}, best single {found['mean_a'] * n:.1f} of {n} tasks with {each} "
         f"each. Difference {signed(found['difference'] * n)} tasks, 95 % interval {signed(low)} to {signed(high)}, "
-        f"p {p_text(found['p_value'])} ({found['test']}). With this many tasks a true difference of about "
+        f"p {p_text(found['p_value'])} ({found['test']}){by_scenario}. With this many tasks a true difference of about "
         f"{found['minimum_detectable'] * n:.1f} could be detected."
     )
 
@@ -109,16 +111,18 @@ def comparison_table(comparisons: Mapping[str, Mapping[str, Comparison]], names:
         for rival, found in by_rival.items():
             n = found["n"]
             low, high = (one * n for one in found["interval"])
+            scenarios = found.get("p_value_by_cluster")
             rows.append(
                 {
                     "split": split,
                     "merge against": names.get(rival, rival),
-                    "tasks": n,
+                    "tasks": str(n),
                     "difference": signed(found["difference"] * n),
                     "95 % interval": f"{signed(low)} to {signed(high)}",
                     "p": p_text(found["p_value"]),
-                    "gained": len(found["gained"]),
-                    "lost": len(found["lost"]),
+                    "p by scenario": "" if scenarios is None else p_text(scenarios),
+                    "gained": str(len(found["gained"])),
+                    "lost": str(len(found["lost"])),
                     "detectable": f"{found['minimum_detectable'] * n:.1f}",
                     "verdict": found["verdict"],
                 }

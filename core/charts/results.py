@@ -237,7 +237,6 @@ def flip_bars(moved: Sequence[Flip], *, names: tuple[str, str], chosen: str | No
                 marker={
                     "color": colour,
                     "pattern": {"shape": pattern, "fillmode": "overlay", "fgcolor": colours.surface, "solidity": 0.2},
-                    "line": {"color": colours.rule, "width": [3 if one.task == chosen else 0 for one in part]},
                 },
                 selected={"marker": {"opacity": 1}},
                 unselected={"marker": {"opacity": 1}},
@@ -246,6 +245,10 @@ def flip_bars(moved: Sequence[Flip], *, names: tuple[str, str], chosen: str | No
             )
         )
     figure.update_layout(_flip_layout(moved, names, dark=dark))
+    at = next((place for place, one in enumerate(moved) if one.task == chosen), None)
+    if at is not None:
+        line = {"color": colours.rule, "width": 3}
+        figure.add_shape(type="rect", x0=at - 0.42, x1=at + 0.42, y0=0, y1=moved[at].change, line=line)
     return figure
 
 

@@ -4,8 +4,9 @@ Takes the merge report as a table, a row a tensor; gives plain text.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,18 +29,20 @@ class Summary:
     """Cosine of m − b and bf16(m) − bf16(b) over all tensors; NaN when one of them is zero."""
 
 
-def summary(report: pd.DataFrame) -> Summary:
-    """Totals of a report. Norms add in squares; the cosine is put together from each tensor's own.
+def summary(report: pd.DataFrame, total: Mapping[str, Any] | None = None) -> Summary:
+    """A report summed over tensors; `total` has the figures of all tensors as the merge recorded them.
 
-    A tensor's rounded change has norm r, which follows from its cosine c, its relative error e and
-    its norm n: (e·n)² = n² − 2·c·n·r + r², of which r is the root that the geometry allows.
+    Without it the relative error is put together from the tensors' norms, and the cosine is unknown.
     """
     found = totals(report)
+    counts = (found.tensors, found.elements, found.changed, found.lost)
+    if total is not None and found.changed:
+        return Summary(*counts, float(total["relative_l2"]), float(total["cosine"]))
     norm = report["merged_norm"].to_numpy(dtype=np.float64)
     error = norm * np.nan_to_num(report["relative_l2"].to_numpy(dtype=np.float64))
     whole = float(np.sqrt(np.sum(norm**2)))
     relative = float(np.sqrt(np.sum(error**2))) / whole if whole else float("nan")
-    return Summary(found.tensors, found.elements, found.changed, found.lost, relative, float("nan"))
+    return Summary(*counts, relative, float("nan"))
 
 
 def percent(share: float) -> str:
@@ -50,13 +53,15 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if 1 <= value <= 99 or value in (0, 100) else f"{value:.2f} %"
 
 
-def headline(found: Summary) -> str:
+def headline(found: Summary, what: str = "merge") -> str:
     """The one number first."""
     if not found.changed:
-        return "This merge changed no parameter of the base"
-    said = f"bf16 would round away {percent(found.lost / found.changed)} of this merge's changed parameters"
+        return f"This {what} changed no parameter of the base"
+    said = f"bf16 would round away {percent(found.lost / found.changed)} of this {what}'s changed parameters"
+    if found.lost == found.changed:
+        return f"{said}; nothing of the change would be left"
     if math.isnan(found.cosine):
-        return f"{said}; nothing of the change would be left" if found.lost == found.changed else said
+        return said
     return f"{said}; the direction survives at cosine {found.cosine:.2f}"
 
 

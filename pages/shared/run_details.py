@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
-from pages.shared.runs import LIVE, amount, duration, file_size, merged_folder, when
+from pages.shared.runs import LIVE, amount, duration, file_size, merged_folder, note, when
 from pages.shared.show import ledger, say
 
 TAIL = 64_000
@@ -33,10 +33,10 @@ def log(job: Any) -> None:
     """The end of the worker's output."""
     text = tail(job.log)
     if not text.strip():
-        st.caption("The worker has written nothing yet." if job.state in LIVE else "The worker wrote nothing.")
+        note("The worker has written nothing yet." if job.state in LIVE else "The worker wrote nothing.")
         return
     st.code(text, language=None, wrap_lines=True, height=min(40 + 20 * (text.count("\n") + 1), 320))
-    st.caption(f"End of {job.log}")
+    note(f"End of {job.log}")
 
 
 def tail(path: Path) -> str:
@@ -98,7 +98,7 @@ def config(job: Any) -> None:
         preflight(text, job)
         st.code(text, language="yaml")
     rest = {name: value for name, value in job.spec.items() if name not in ("plan", "config")}
-    st.caption("Specification")
+    note("Specification")
     st.code(json.dumps(rest, indent=2, ensure_ascii=False), language="json", height="content")
 
 
@@ -109,9 +109,9 @@ def preflight(text: str, job: Any) -> None:
     except (MergescopeError, OSError) as problem:
         say(problem)
         return
-    st.caption(
-        f"Preflight: {found.tensors:,} tensors, {amount(found.elements)} parameters; the merge writes "
-        f"{file_size(found.disk_needed)}, {file_size(found.disk_free)} free now."
+    note(
+        f"Preflight: {found.tensors:,} tensors, {amount(found.elements)} parameters; the merge needs up to "
+        f"{file_size(found.disk_needed)} of disk, {file_size(found.disk_free)} free now."
     )
     for one in (*found.problems, *found.warnings):
         st.warning(one, icon=":material/warning:")
@@ -121,7 +121,7 @@ def preflight(text: str, job: Any) -> None:
 def _preflight(text: str, folder: str) -> Any:
     from core.merge import parse_plan, preflight
 
-    return preflight(parse_plan(text, Path(folder) / "config.yml"))
+    return preflight(parse_plan(text, Path(folder) / "config.yml"), ledger().home)
 
 
 def files(job: Any) -> None:
@@ -129,7 +129,7 @@ def files(job: Any) -> None:
     known = recorded_hashes(merged_folder(job))
     found = sorted(one for one in job.folder.rglob("*") if one.is_file())[:MAX_FILES] if job.folder.is_dir() else []
     if not found:
-        st.caption("No files: the run has written none, or they were cleaned up.")
+        note("No files: the run has written none, or they were cleaned up.")
         return
     st.dataframe(
         pd.DataFrame(
@@ -144,7 +144,7 @@ def files(job: Any) -> None:
         key="run_files",
         height="content" if len(found) <= 14 else 420,
     )
-    st.caption(f"In {job.folder}. Hashes are those that the merge recorded in provenance.json when it wrote the files.")
+    note(f"In {job.folder}. Hashes are those that the merge recorded in provenance.json when it wrote the files.")
 
 
 def recorded_hashes(folder: Path | None) -> dict[str, str]:
@@ -165,5 +165,5 @@ def hashed(listed: Any) -> dict[str, dict[str, Any]]:
 
 def repeat(job: Any) -> None:
     """Shell commands that do the same work."""
-    st.caption("The same work from a shell, in the folder of Mergescope:")
+    note("The same work from a shell, in the folder of Mergescope:")
     st.code(job.command, language="bash", wrap_lines=True)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from core.charts.result_words import p_text
 from core.charts.words import counted
 
 ORDER = ("running", "queued", "succeeded", "failed", "lost", "cancelled")
@@ -58,7 +59,7 @@ def against_best(comparison: Mapping[str, Any]) -> str:
     n = comparison["n"]
     return (
         f"merge {comparison['mean_b'] * n:.1f}, best single {comparison['mean_a'] * n:.1f} of {n}, "
-        f"{comparison['verdict']} (p {comparison['p_value']:.2g})"
+        f"{comparison['verdict']} (p {p_text(comparison['p_value'])})"
     )
 
 
