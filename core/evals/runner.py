@@ -150,6 +150,7 @@ def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any
             dtype=getattr(torch, dtype),
             local_files_only=True,
             trust_remote_code=False,
+            use_safetensors=True,
             output_loading_info=True,
         )
     except (
@@ -164,14 +165,21 @@ def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any
     ) as problem:
         reason = " ".join(str(problem).split())[:300]
         raise CheckpointError(f"{folder}: cannot be loaded as a causal language model: {reason}") from None
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise CheckpointError(
-            f"{folder}: {len(missing)} tensors are missing, {missing[0]} first. Expected every weight of the model; "
-            f"they would be random. Restore the missing shard."
-        )
+    _refuse_incomplete(folder, sorted(report["missing_keys"]), tokenizer)
     with _memory_errors(folder, None):
         return model.eval().to(place), tokenizer
+
+
+def _refuse_incomplete(folder: Path, missing: list[str], tokenizer: Any) -> None:
+    """transformers fills absent weights at random and makes an empty tokenizer; neither can be scored."""
+    if missing:
+        count = "1 tensor is missing" if len(missing) == 1 else f"{len(missing)} tensors are missing"
+        raise CheckpointError(
+            f"{folder}: {count}, {missing[0]}{'' if len(missing) == 1 else ' first'}. Expected every weight of the "
+            f"model; restore the missing shard."
+        )
+    if len(tokenizer) <= max(1, len(tokenizer.all_special_ids)):
+        raise CheckpointError(f"{folder}: no tokenizer here. Copy tokenizer.json and its config from the base model.")
 
 
 def _device(wanted: str) -> str:
