@@ -76,19 +76,18 @@ def only_ours_on_stdout() -> Iterator[None]:
     """While it lasts, whatever libraries print goes to stderr, also from native code."""
     sys.stdout.flush()
     try:
-        stdout, stderr = sys.stdout.fileno(), sys.stderr.fileno()
-        kept = os.dup(stdout)
-    except (OSError, ValueError):
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-        return
+        kept = os.dup(1)
+    except OSError:
+        kept = None
     try:
-        os.dup2(stderr, stdout)
+        if kept is not None:
+            os.dup2(2, 1)
         with contextlib.redirect_stdout(sys.stderr):
             yield
     finally:
-        os.dup2(kept, stdout)
-        os.close(kept)
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,57 @@
+"""`jobs …` and `worker` from the shell, on jobs that only count.
+
+Run: .venv/bin/python -m pytest tests/unit/cli/test_jobs.py
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from core.jobs import Ledger
+from tests.unit.cli.conftest import Shell
+
+
+@pytest.fixture(autouse=True)
+def counting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MERGESCOPE_KINDS", "tests.unit.jobs.sleepers")
+
+
+def request(path: Path, steps: int) -> Path:
+    path.write_text(json.dumps({"kind": "sleep", "spec": {"steps": steps}, "title": "counting"}))
+    return path
+
+
+def test_a_job_from_submission_to_cleaning_up(shell: Shell, tmp_path: Path) -> None:
+    done = shell("jobs", "submit", request(tmp_path / "job.json", 2), "--wait", "--json")
+    assert done.code == 0, done.err
+    assert (done.json["state"], done.json["result"]["steps"]) == ("succeeded", 2)
+    listed = shell("jobs", "list", "--json").json
+    assert [one["id"] for one in listed["jobs"]] == [done.json["id"]]
+    assert "counting" in shell("jobs", "list").out
+    shown = shell("jobs", "show", "last", "--log", 5, "--json").json
+    assert [one["kind"] for one in shown["events"]][-1] == "succeeded"
+    assert any("succeeded" in line for line in shown["log_lines"])
+    assert "repeat with\npython -m core jobs submit" in shell("jobs", "show", done.json["id"]).out
+    assert shell("jobs", "clean", "last", "--json").json["bytes"] == 0
+    assert shell("worker", done.json["id"]).code == 1
+
+
+def test_cancelling_and_recovering(shell: Shell, tmp_path: Path) -> None:
+    begun = shell("jobs", "submit", request(tmp_path / "job.json", 1000), "--json").json
+    assert begun["state"] in ("queued", "running")
+    assert shell("jobs", "recover", "--json").json == {"lost": []}
+    assert shell("jobs", "cancel", begun["id"], "--json").json["state"] == "cancelled"
+    again = shell("jobs", "cancel", begun["id"])
+    assert (again.code, again.out) == (1, "")
+    assert "only a queued or running job" in again.err
+    assert Ledger().live_jobs() == []
+
+
+def test_a_request_that_is_none(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "odd.json").write_text("[]")
+    for name in ("odd.json", "missing.json"):
+        found = shell("jobs", "submit", tmp_path / name)
+        assert (found.code, found.out) == (2, "")
+    assert shell("jobs", "show", "last").code == 2
+    assert not (tmp_path / "home" / "jobs").exists()
