@@ -1,6 +1,6 @@
 """The explicit merge: what a mergekit config asks for, parsed and checked.
 
-`read_plan` takes a mergekit YAML file and gives a `Plan`. Knows nothing about recipes or banks.
+`config.py` makes a `Plan` from YAML; the engines take it. Knows nothing about recipes or banks.
 """
 
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 Dialect = Literal["mergekit", "paper", "sum"]
+AUTO = "auto"
+"""`out_dtype` where the config names none: each tensor as its inputs (the wider, where they differ)."""
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,19 @@ class Plan:
     """mergekit's `merge_method`."""
     base: Path | None
     members: tuple[Member, ...]
+    """In the config's order, the base left out (`linear` counts it). For mergekit the numbers say nothing."""
     normalize: bool
     scale: float
     dtype: str
     """Arithmetic dtype; the streaming engine always computes in float32."""
     out_dtype: str
+    """Dtype of the merged file: torch's name, or AUTO."""
     engine: Literal["streaming", "mergekit"]
     yaml_text: str
     """The config exactly as it was given."""
     warnings: tuple[str, ...] = ()
+    reason: str = ""
+    """Why mergekit itself must run it; empty for the streaming engine."""
+    folder: Path | None = None
+    """Where the config lies: relative model paths are looked up there first."""
+    dialect: Dialect = "mergekit"
