@@ -3,6 +3,8 @@
 Shows measured scores; a bank that was constructed says so before anything else.
 """
 
+from typing import Any
+
 import streamlit as st
 
 from core.bank import Bank, Split, load_more_scores, replicate_scores
@@ -114,7 +116,15 @@ def heatmap(
         "Click a cell for its prompt and answers, or a mean for the checkpoint. The line through a mean is its 95 % "
         f"interval over {len(set(split.scenarios))} scenarios.",
     )
-    points = chart(
+
+    def choose(points: list[dict[str, Any]]) -> None:
+        name, task = figures.clicked(points)
+        if name in rows.names:
+            st.session_state[details.MEMBER] = name
+        if task in split.tasks:
+            st.session_state[details.TASK] = task
+
+    chart(
         figures.score_heatmap(
             rows,
             split.tasks,
@@ -127,14 +137,8 @@ def heatmap(
         alt=words.heatmap_alt(rows, split.name, samples, picks),
         table=lambda: figures.score_table(rows, picks, samples),
         key="scores_chart",
-        clickable=True,
+        on_click=choose,
     )
-    member, task = figures.clicked(points)
-    if member in rows.names:
-        st.session_state[details.MEMBER] = member
-    if task in split.tasks:
-        st.session_state[details.TASK] = task
-        st.rerun()
 
 
 def main() -> None:

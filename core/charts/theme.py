@@ -116,6 +116,7 @@ def figure_template(dark: bool) -> go.layout.Template:
                 "font": {"family": FONT, "size": 13, "color": colours.text},
                 "align": "left",
             },
+            "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.muted, "activecolor": colours.text},
             "hovermode": "closest",
             "dragmode": False,
             "showlegend": False,

@@ -38,19 +38,31 @@ def chart(
     table: "pd.DataFrame | Callable[[], pd.DataFrame] | None" = None,
     height: int | None = None,
     clickable: bool = False,
+    on_click: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Draw a plotly figure with its text alternative and, behind a small button, its numbers.
 
-    `table` may be a function, which is called only when the table is open. With `clickable`, gives
-    the points of a click (each a dict with `customdata`) once, in the run the click caused; otherwise
-    an empty list. Plotly keeps its selection between runs, which would undo what is chosen elsewhere.
+    `table` may be a function, which is called only when the table is open. `on_click` is called with
+    the points of a click (each a dict with `customdata`) before the page is drawn again, so that it
+    may set what widgets hold. With `clickable` instead, the points are given back once, in the run
+    the click caused, and an empty list otherwise: plotly keeps its selection between runs, which
+    would undo what is chosen elsewhere.
     """
-    options: dict[str, Any] = {"on_select": "rerun", "selection_mode": "points"} if clickable else {}
+    options: dict[str, Any] = {}
+    if clickable or on_click:
+        options = {"on_select": _handler(key, on_click) if on_click else "rerun", "selection_mode": "points"}
     with st.container(gap=None):
         event = st.plotly_chart(fig, key=key, theme=None, config=CONFIG, alt=alt, height=height or "content", **options)
         if table is not None:
             _table(table, alt, key)
     return _fresh(list(event["selection"]["points"]), f"{key}_seen") if clickable else []
+
+
+def _handler(key: str, on_click: Callable[[list[dict[str, Any]]], None]) -> Callable[[], None]:
+    def handle() -> None:
+        on_click(list(st.session_state[key]["selection"]["points"]))
+
+    return handle
 
 
 def _fresh(points: list[dict[str, Any]], seen: str) -> list[dict[str, Any]]:
