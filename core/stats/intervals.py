@@ -16,8 +16,8 @@ from core.errors import InputError
 RESAMPLES = 10_000
 """Bootstrap resamples: the ends of an interval are then good to about 1/50 of its width."""
 FEW_RESAMPLES = 2_000
-"""Resamples where there are more than `MANY` distinct clusters, whose draws cost more."""
-MANY = 400
+"""Resamples where one of them takes more than `MANY` draws."""
+MANY = 2_000
 
 
 class Interval(NamedTuple):
@@ -117,12 +117,20 @@ def difference_interval(differences: np.ndarray, clusters: Sequence[Any] | None 
 def _resampled_means(kinds: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Means of resampled clusters. `kinds` (k, 2) are distinct (sum, size), `counts` (k,) how often each is there.
 
-    A resample is how many of each kind it holds, a multinomial draw, so its cost is k and not n.
+    A resample of many clusters of few kinds is drawn as a multinomial count of each kind, which costs k
+    and not n; of others by picking n clusters.
     """
-    n = int(counts.sum())
-    size = RESAMPLES if len(kinds) <= MANY else FEW_RESAMPLES
+    n, few_kinds = int(counts.sum()), 5 * len(kinds) < int(counts.sum())
+    (sums, sizes), even = np.repeat(kinds, counts, axis=0).T.copy(), len(set(kinds[:, 1])) == 1
     means = []
-    for _ in range(0, size, 1000):
-        drawn = rng.multinomial(n, counts / n, size=1000) @ kinds
-        means.append(drawn[:, 0] / drawn[:, 1])
+    rounds = RESAMPLES if min(5 * len(kinds), n) <= MANY else FEW_RESAMPLES
+    step = 1000 if few_kinds else max(1, min(1000, 2_000_000 // n))
+    for start in range(0, rounds, step):
+        size = min(step, rounds - start)
+        if few_kinds:
+            total, tasks = kinds.T @ rng.multinomial(n, counts / n, size=size).T
+        else:
+            picked = rng.integers(0, n, (n, size))
+            total, tasks = sums[picked].sum(axis=0), sizes[0] * n if even else sizes[picked].sum(axis=0)
+        means.append(total / tasks)
     return np.concatenate(means)

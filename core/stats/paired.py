@@ -52,7 +52,7 @@ def sign_flip(differences: np.ndarray, *, denominator: int | None = None, seed: 
     """
     d = np.asarray(differences, dtype=np.float64)
     d = d[np.abs(d) > 1e-12]
-    if not d.size:
+    if d.size < 2:
         return SignFlip(1.0, True)
     if denominator is not None:
         whole = np.rint(d * denominator).astype(np.int64)
