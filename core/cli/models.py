@@ -51,18 +51,18 @@ def merge(
             with progress_line("merge") as progress:
                 found = run_merge(plan, out, progress=progress, overwrite=overwrite, shard_size=size).as_dict()
     if check:
-        _preflight(plan, as_json)
+        _preflight(plan, out, as_json)
     elif as_json:
         emit(found)
     else:
         print(figures(found))
 
 
-def _preflight(plan: Any, as_json: bool) -> None:
+def _preflight(plan: Any, out: Path, as_json: bool) -> None:
     """Say what would be read and written; raises PlanError with the first thing that stands in the way."""
     from core.merge import preflight
 
-    found = preflight(plan)
+    found = preflight(plan, out)
     if as_json:
         emit(asdict(found) | {"engine": plan.engine, "ok": not found.problems})
     else:
@@ -76,6 +76,7 @@ def _preflight(plan: Any, as_json: bool) -> None:
 def rounding(
     base: Annotated[Path, typer.Option(metavar="FOLDER", help="The base's model folder.")],
     merged: Annotated[Path, typer.Option(metavar="FOLDER", help="The merged model's folder, in float32.")],
+    partly: Annotated[bool, typer.Option("--partly", help="Skip tensors that only one of them has.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """What casting a merge to bf16 rounds away: tensor by tensor, and in total."""
@@ -83,13 +84,12 @@ def rounding(
         from core.precision import rounding_report
 
         with progress_line("rounding") as progress:
-            report = rounding_report(base, merged, progress=progress)
-    total, tensors = asdict(report.total), [asdict(one) for one in report.tensors]
+            found = rounding_report(base, merged, progress, partly=partly).as_dict()
     if as_json:
-        emit({"total": total, "tensors": tensors})
+        emit(found)
         return
     names = ["name", "elements", "changed", "lost", "lost_fraction", "relative_l2", "cosine"]
-    rows = [[one.get(name) for name in names] for one in (*tensors, total | {"name": "total"})]
+    rows = [[one.get(name) for name in names] for one in (*found["tensors"], found["total"] | {"name": "total"})]
     print(table(rows, [name.replace("_", " ") for name in names]))
 
 

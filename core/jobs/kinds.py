@@ -4,6 +4,7 @@ A kind checks a specification when it is submitted, and later does the work in a
 evaluating are imported only there, so that submitting stays light.
 """
 
+import glob
 import importlib
 import os
 import shlex
@@ -67,7 +68,7 @@ class MergeKind(Kind):
         check_plan(specs.text_of(self.name, spec, "config"), Path(checked["where"]), cwd)
         if spec.get("out") is not None:
             out = cwd / Path(specs.text_of(self.name, spec, "out")).expanduser()
-            if out.exists() and not spec.get("overwrite"):
+            if out.exists() and not spec.get("overwrite") and (not out.is_dir() or any(out.iterdir())):
                 raise InputError(f"{out}: already exists. Name another folder, or allow it to be overwritten.")
             checked["out"] = str(out)
         return checked
@@ -79,7 +80,7 @@ class MergeKind(Kind):
         os.chdir(spec["cwd"])
         (folder / "config.yml").write_text(spec["config"])
         out = Path(spec.get("out") or folder / "merged")
-        work.plan([Phase("merge", 10.0, "merge")])
+        work.plan([Phase("merge", 10.0, "merge", main_stage="merging")])
         progress = work.phase("merge")
         plan = parse_plan(spec["config"], Path(spec["where"]))
         result = run_merge(plan, out, progress=progress, overwrite=bool(spec.get("overwrite")))
@@ -93,7 +94,7 @@ class MergeKind(Kind):
         """As `Kind.remove_half_written`, beside `out` too."""
         remove_temporaries(folder)
         if spec.get("out"):
-            remove_temporaries(Path(spec["out"]).parent, Path(spec["out"]).name)
+            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name))
 
 
 class EvalKind(Kind):
@@ -128,7 +129,7 @@ class EvalKind(Kind):
         from core.evals import evaluate, read_tasks
 
         model = Path(spec["model"])
-        work.plan([Phase("evaluate", 10.0, "eval")])
+        work.plan([Phase("evaluate", 10.0, "eval", main_stage="generate")])
         progress = work.phase("evaluate")
         result = evaluate(
             model,
@@ -150,7 +151,7 @@ class EvalKind(Kind):
         """As `Kind.remove_half_written`, beside `out` too."""
         remove_temporaries(folder)
         if spec.get("out"):
-            remove_temporaries(Path(spec["out"]).parent, Path(spec["out"]).name)
+            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name))
 
 
 def kind_named(name: str) -> Kind:
@@ -211,7 +212,8 @@ def shell(*words: object) -> str:
     return shlex.join(["python", "-m", "core", *map(str, words)])
 
 
-def remove_temporaries(folder: Path, stem: str = "") -> None:
-    """Remove `.<stem>….tmp` files and folders, which only a writer that ended can have left."""
-    for path in folder.glob(f".{stem}*.tmp") if folder.is_dir() else ():
-        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+def remove_temporaries(folder: Path, name: str = "*") -> None:
+    """Remove what a writer that was killed left beside `name`: `.<name>.….tmp` files, `.<name>.….partial` folders."""
+    for suffix in (".tmp", ".partial"):
+        for path in folder.glob(f".{name}.*{suffix}") if folder.is_dir() else ():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from core.errors import BankError, InputError
 from core.evals.protocol import Protocol
 from core.files import jsonl_bytes, read_jsonl, write_atomically
 from core.jobs import specs
-from core.jobs.kinds import Kind, check_plan, eval_command, resolve_device, shell
+from core.jobs.kinds import Kind, check_plan, eval_command, remove_temporaries, resolve_device, shell
 from core.jobs.timeline import Phase
 from core.jobs.work import Work
 from core.preview.cost import BATCH, FLOPS, MERGED_PER_SECOND, STEP_SECONDS
@@ -75,6 +75,11 @@ class MergeEvalKind(Kind):
         for name in spec["splits"]:
             lines.append(eval_command("merged", _tasks_path(bank, name), f"merged.{name}.jsonl", spec["protocol"]))
         return "\n".join(lines)
+
+    def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
+        """As `Kind.remove_half_written`, among the scores too; a merge that is complete stays."""
+        remove_temporaries(folder)
+        remove_temporaries(folder / "scores")
 
 
 class MergeEval:
@@ -240,7 +245,7 @@ def _phase_name(who: str, split: str) -> str:
 
 
 def _merge_phase(name: str, elements: int, members: int) -> Phase:
-    return Phase(name, 1.0 + elements * members / MERGED_PER_SECOND, "merge", main_stage="merge")
+    return Phase(name, 1.0 + elements * members / MERGED_PER_SECOND, "merge", main_stage="merging")
 
 
 def _eval_seconds(tasks: int, protocol: Protocol, elements: int) -> float:
