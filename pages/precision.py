@@ -3,6 +3,7 @@
 Shows measured figures of one merge's report. Merges nothing.
 """
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from core.charts import rounding as figures
 from core.charts import rounding_words as words
 from core.errors import MergescopeError
 from pages.shared import chart, current_bank, is_dark, ledger, stop_with
-from pages.shared.runs import REPORT, choose_run, merged_folder, note, of_bank, page_link
+from pages.shared.runs import REPORT, choose_run, clicked_name, merged_folder, note, of_bank, page_link
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +40,10 @@ def main() -> None:
     if job.spec.get("bank") and not of_bank(job, bank.root):
         note(f"This merge is of the bank {Path(job.spec['bank']).name}, not of the bank above.")
     report = read(folder)
-    headline(words.summary(report, total_of(job, what)), what)
+    found = words.summary(report, total_of(job, what))
+    headline(found, what)
+    if what == "merge" and normalized(job) and found.lost < 0.01 * found.changed and members_are_bf16(folder):
+        st.info(words.WHY_SO_LITTLE, icon=":material/info:")
     where_it_is_lost(report)
     one_tensor(report)
     who_voted(report, job, what)
@@ -77,6 +81,20 @@ def total_of(job: Any, what: str) -> dict[str, Any] | None:
     found = (job.result.get("merge" if what == "merge" else "uniform") or {}).get("rounding") or {}
     found = found.get("total", found)
     return found if "cosine" in found else None
+
+
+def normalized(job: Any) -> bool:
+    """True where the recipe of the run divides by the agreeing members' weights."""
+    return bool(job.spec.get("recipe", {}).get("normalize", False))
+
+
+def members_are_bf16(folder: Path) -> bool:
+    """True where the merge recorded that everything it read was bfloat16."""
+    try:
+        dtypes = json.loads((folder / "provenance.json").read_text())["dtypes"]["inputs"]
+    except (OSError, ValueError, KeyError):
+        return False
+    return set(dtypes.values()) == {"bfloat16"}
 
 
 def read(folder: Path) -> "pd.DataFrame":
@@ -120,19 +138,10 @@ def where_it_is_lost(report: "pd.DataFrame") -> None:
         key="loss_heatmap",
         clickable=True,
     )
-    clicked = clicked_tensor(points)
+    clicked = clicked_name(points)
     if clicked and clicked != chosen:
         st.session_state[TENSOR] = clicked
         st.rerun()
-
-
-def clicked_tensor(points: list[dict[str, Any]]) -> str | None:
-    """The tensor of a click on the heatmap."""
-    for one in points:
-        data = one.get("customdata")
-        if data:
-            return str(data[0])
-    return None
 
 
 def one_tensor(report: "pd.DataFrame") -> None:
@@ -167,7 +176,7 @@ def who_voted(report: "pd.DataFrame", job: Any, what: str) -> None:
         return
     shares = votes.election_shares(report)
     st.markdown(words.election_sentence(shares), anchors=False)
-    if what == "merge" and job.spec.get("recipe", {}).get("normalize", True):
+    if what == "merge" and normalized(job):
         st.markdown(
             "With *normalize* on, the merged change of a parameter is divided by the weights of the members that "
             "agree on it. So where only one member changed a parameter, the merge takes 100 % of that member's "

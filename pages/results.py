@@ -18,7 +18,7 @@ from core.errors import MergescopeError
 from core.evals.protocol import Protocol
 from pages.shared import chart, current_bank, is_dark, ledger, stop_with
 from pages.shared import result_data as data
-from pages.shared.runs import choose_run, note, of_bank, page_link
+from pages.shared.runs import choose_run, clicked_name, has_scores, note, of_bank, page_link
 
 TASK, SPLIT, RIVAL = "results_task", "results_split", "results_rival"
 
@@ -41,13 +41,6 @@ def main() -> None:
     with st.container(key="by_task"):
         by_task(job, panels)
     downloads(job, panels)
-
-
-def has_scores(job: Any) -> bool:
-    """True for a finished run whose score files are still there."""
-    scores = (job.result or {}).get("scores") or {}
-    files = [path for one in scores.values() for path in one.values()]
-    return job.state == "succeeded" and bool(files) and all(Path(path).is_file() for path in files)
 
 
 def nothing_yet(bank: Bank) -> None:
@@ -141,7 +134,7 @@ def by_task(job: Any, panels: list[Panel]) -> None:
             key="flips",
             clickable=True,
         )
-        clicked = next((str(one["customdata"][0]) for one in points if one.get("customdata")), None)
+        clicked = clicked_name(points)
         if clicked and clicked != task:
             st.session_state[TASK] = clicked
             st.rerun()

@@ -69,7 +69,7 @@ def overview(jobs: list[Any]) -> None:
         height="content" if len(jobs) <= 8 else 330,
         alt="Runs with their state, progress, device, time and result; the newest first",
         column_config={
-            "progress": st.column_config.ProgressColumn("progress", format="percent", min_value=0, max_value=1),
+            "progress": st.column_config.ProgressColumn("progress", format="%d %%", min_value=0, max_value=100),
             "result": st.column_config.TextColumn("result", width="large"),
         },
     )
@@ -81,7 +81,7 @@ def run_table(jobs: list[Any]) -> pd.DataFrame:
         {
             "what": [one.title for one in jobs],
             "state": [state_line(one) for one in jobs],
-            "progress": [one.fraction for one in jobs],
+            "progress": [round(100 * one.fraction) for one in jobs],
             "device": [one.device or "" for one in jobs],
             "started": [when(one.started or one.created) for one in jobs],
             "took": [took(one) for one in jobs],

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
-from pages.shared.runs import LIVE, amount, duration, file_size, merged_folder, note, when
+from pages.shared.runs import LIVE, amount, duration, file_size, note, when
 from pages.shared.show import ledger, say
 
 TAIL = 64_000
@@ -35,7 +35,7 @@ def log(job: Any) -> None:
     if not text.strip():
         note("The worker has written nothing yet." if job.state in LIVE else "The worker wrote nothing.")
         return
-    st.code(text, language=None, wrap_lines=True, height=min(40 + 20 * (text.count("\n") + 1), 320))
+    st.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") < 14 else 320)
     note(f"End of {job.log}")
 
 
@@ -126,7 +126,7 @@ def _preflight(text: str, folder: str) -> Any:
 
 def files(job: Any) -> None:
     """Every file of the run with its size, and its hash where the run recorded one."""
-    known = recorded_hashes(merged_folder(job))
+    known = recorded_hashes(job)
     found = sorted(one for one in job.folder.rglob("*") if one.is_file())[:MAX_FILES] if job.folder.is_dir() else []
     if not found:
         note("No files: the run has written none, or they were cleaned up.")
@@ -147,20 +147,16 @@ def files(job: Any) -> None:
     note(f"In {job.folder}. Hashes are those that the merge recorded in provenance.json when it wrote the files.")
 
 
-def recorded_hashes(folder: Path | None) -> dict[str, str]:
-    """Absolute path to SHA-256, from a merge's provenance.json; empty where there is none."""
-    try:
-        recorded = json.loads((folder / "provenance.json").read_text()) if folder else {}
-    except (OSError, ValueError):
-        return {}
-    return {str(folder / name): one["sha256"] for name, one in hashed(recorded.get("files", {})).items() if folder}
-
-
-def hashed(listed: Any) -> dict[str, dict[str, Any]]:
-    """`files` of a provenance record as a mapping, whether it is one or a list of entries."""
-    if isinstance(listed, list):
-        return {str(one.get("name") or one.get("path")): one for one in listed if "sha256" in one}
-    return {name: one if isinstance(one, dict) else {"sha256": str(one)} for name, one in listed.items()}
+def recorded_hashes(job: Any) -> dict[str, str]:
+    """Absolute path to SHA-256, from the provenance.json of every merge in the run's folder."""
+    known: dict[str, str] = {}
+    for record in job.folder.glob("*/provenance.json"):
+        try:
+            outputs = json.loads(record.read_text())["outputs"]
+            known |= {str(record.with_name(one["file"])): one["sha256"] for one in outputs}
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return known
 
 
 def repeat(job: Any) -> None:

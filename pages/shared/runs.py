@@ -4,7 +4,7 @@ Takes jobs of the ledger; gives widgets and words. Changes no run.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,18 @@ def merged_folder(job: Any) -> Path | None:
         return None
     folder = Path(out)
     return folder if (folder / REPORT).is_file() else None
+
+
+def has_scores(job: Any) -> bool:
+    """True for a finished run whose score files are still there."""
+    scores = (job.result or {}).get("scores") or {}
+    files = [path for one in scores.values() for path in one.values()]
+    return job.state == "succeeded" and bool(files) and all(Path(path).is_file() for path in files)
+
+
+def clicked_name(points: Sequence[Mapping[str, Any]]) -> str | None:
+    """What a click on a chart means: the first entry of the first point's `customdata`."""
+    return next((str(one["customdata"][0]) for one in points if one.get("customdata")), None)
 
 
 def of_bank(job: Any, root: Path) -> bool:
