@@ -1,11 +1,12 @@
 """Makes the bundled trained banks again: `python -m data.make_banks [--bank NAME] [--part PART]`.
 
-Without `--bank` both are made side by side, one process and one thread each, in under 30 minutes on
-two cores. `data/s3_card` is scores only and is not made here.
+Without `--bank` the shared base is trained, then both banks side by side, one process and one thread
+each, in under 30 minutes on two cores. `data/s3_card` is scores only and is not made here.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -13,37 +14,48 @@ from collections.abc import Sequence
 from pathlib import Path
 
 BANKS = ("rl_only", "sft_rl")
-PARTS = ("train", "score", "card")
+PARTS = ("base", "rl", "score", "card")
 
 
-def train(name: str) -> None:
-    """Pretrain, optionally fine-tune on clean demonstrations, then run GRPO, saving as it goes."""
-    from data.make.banks import SETTINGS
+def base(name: str) -> None:
+    """Write the tasks, then pretrain the raw base; the banks share one, so the second copies the first's."""
+    from data.make.banks import INIT_SEED, PRETRAIN, RL_ONLY, SETTINGS
     from data.make.evaluate import write_tasks
+    from data.make.model import new_model, save_bf16
+    from data.make.supervised import train_supervised
+    from data.make.tasks import held_out_prompts
+    from data.make.tokenizer import make_tokenizer
+
+    settings, tokenizer = SETTINGS[name], make_tokenizer()
+    folder, made = settings.folder / "base", RL_ONLY.folder / "base"
+    write_tasks(settings.folder)
+    if name != RL_ONLY.name and made.is_dir():
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(made, folder)
+        return
+    model = new_model(len(tokenizer), INIT_SEED)
+    train_supervised(model, tokenizer, PRETRAIN, forbidden=held_out_prompts(), title=f"{name} pretraining")
+    save_bf16(model, tokenizer, folder)
+
+
+def rl(name: str) -> None:
+    """From the saved base: the clean supervised phase where there is one, then GRPO, saving as it goes."""
+    from data.make.banks import SETTINGS
     from data.make.grpo import train_grpo
-    from data.make.model import load_fp32, new_model, save_bf16
-    from data.make.settings import STEPS, Supervised
+    from data.make.model import load_fp32, save_bf16
+    from data.make.settings import STEPS
     from data.make.supervised import train_supervised
     from data.make.tasks import held_out_prompts
     from data.make.tokenizer import make_tokenizer
 
     settings, tokenizer, forbidden = SETTINGS[name], make_tokenizer(), held_out_prompts()
-    folder = settings.folder
-    write_tasks(folder)
-    model = new_model(len(tokenizer), settings.init_seed)
-
-    def supervise(phase: Supervised, title: str) -> None:
-        train_supervised(model, tokenizer, phase, forbidden=forbidden, title=f"{name} {title}")
-
-    supervise(settings.pretrain, "pretraining")
-    save_bf16(model, tokenizer, folder / "base")
-    # RL starts from the numbers that were saved, so that a task vector holds RL's own change only.
-    model = load_fp32(folder / "base")
-    if settings.clean.steps:
-        supervise(settings.clean, "supervised")
+    # From the numbers that were saved, so that a task vector holds only what came after the base.
+    model = load_fp32(settings.folder / "base")
+    if settings.clean is not None:
+        train_supervised(model, tokenizer, settings.clean, forbidden=forbidden, title=f"{name} supervised")
 
     def save(step: int) -> None:
-        save_bf16(model, tokenizer, folder / f"checkpoint-{step}")
+        save_bf16(model, tokenizer, settings.folder / f"checkpoint-{step}")
 
     train_grpo(model, tokenizer, settings.grpo, forbidden=forbidden, save_at=STEPS, save=save, title=f"{name} GRPO")
 
@@ -67,22 +79,36 @@ def card(name: str) -> None:
 def make_one(name: str, parts: Sequence[str]) -> None:
     """Make one bank in this process, on one thread so that the same machine gives the same bytes."""
     import torch
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     began = time.perf_counter()
     for part in parts:
-        {"train": train, "score": score, "card": card}[part](name)
+        {"base": base, "rl": rl, "score": score, "card": card}[part](name)
     print(f"{name}: {', '.join(parts)} done in {(time.perf_counter() - began) / 60:.1f} min", flush=True)
 
 
 def make_all(parts: Sequence[str]) -> int:
-    """Make both banks at once, a process each; gives the worst exit status."""
-    command = [sys.executable, "-m", "data.make_banks", *(word for part in parts for word in ("--part", part))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    """The base first, then both banks at once, a process each; gives the worst exit status."""
+    if "base" in parts:
+        status = _start("rl_only", ["base"]).wait()
+        if status:
+            return abs(status)
+    running = [
+        _start(name, wanted)
+        for name in BANKS
+        if (wanted := [part for part in parts if (name, part) != ("rl_only", "base")])
+    ]
+    return max((abs(process.wait()) for process in running), default=0)
+
+
+def _start(name: str, parts: Sequence[str]) -> subprocess.Popen[bytes]:
+    words = [word for part in parts for word in ("--part", part)]
+    command = [sys.executable, "-m", "data.make_banks", "--bank", name, *words]
     root = Path(__file__).resolve().parents[1]
-    running = [subprocess.Popen([*command, "--bank", name], env=environment, cwd=root) for name in BANKS]
-    return max(abs(process.wait()) for process in running)
+    return subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, cwd=root)
 
 
 def main() -> int:

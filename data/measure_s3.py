@@ -48,7 +48,7 @@ def scores_over_seeds(model: Path, bank: Bank, split: str, seeds: list[int], fol
     for seed in seeds:
         path = folder / "samples.jsonl"
         protocol = replace(one.protocol, seed=seed)
-        evaluate(model, tasks, protocol, out=path, checkpoint=model.name, batch_size=128, device="cpu")
+        evaluate(model, tasks, protocol, out=path, checkpoint=model.name, device="cpu")
         for _, row in read_jsonl(path):
             found.setdefault(row["task"], []).append(row["score"])
     return found
@@ -62,7 +62,7 @@ def totals_by_seed(scores: SAMPLES) -> list[float]:
 def sentences(split: str, scores: Mapping[str, SAMPLES], clusters: Mapping[str, str]) -> list[str]:
     """The S3 merge against each of the others, over all seeds, clustered by scenario."""
     return [
-        f"{split}: S3 merge against {name}: {compare(scores[name], scores['S3 merge'], clusters=clusters).sentence}"
+        f"{split}, A = {name}, B = S3 merge: {compare(scores[name], scores['S3 merge'], clusters=clusters).sentence}"
         for name in scores
         if name != "S3 merge"
     ]

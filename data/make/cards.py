@@ -14,6 +14,7 @@ import yaml
 
 from core.evals.protocol import Protocol
 from core.files import read_jsonl, write_atomically
+from data.make.banks import PRETRAIN
 from data.make.evaluate import best_single, members, totals
 from data.make.settings import MAIN, MORE, REPLICATE_SEEDS, STEPS, BankSettings, Supervised
 from data.make.tasks import SCENARIOS, TASKS_PER_SCENARIO
@@ -135,7 +136,7 @@ def facts(folder: Path) -> list[dict[str, Any]]:
 
 def _notes(settings: BankSettings) -> str:
     start = "the raw pretrained base"
-    if settings.clean.steps:
+    if settings.clean:
         start = "a model fine-tuned on clean demonstrations; the bank's base is the raw pretrained model before that"
     return (
         f"One GRPO run from {start}. Trained and scored by `python -m data.make_banks --bank {settings.name}`; "
@@ -181,8 +182,8 @@ def _phase(phase: Supervised, what: str) -> str:
 
 def _made_lines(settings: BankSettings) -> list[str]:
     grpo = settings.grpo
-    lines = [_phase(settings.pretrain, "Pretraining of the base")]
-    if settings.clean.steps:
+    lines = [_phase(PRETRAIN, "Pretraining of the base")]
+    if settings.clean:
         lines.append(_phase(settings.clean, "Supervised phase, from the base"))
     lines += [
         f"- GRPO: {grpo.steps} steps of {grpo.prompts} fresh prompts × {grpo.group} samples at temperature "

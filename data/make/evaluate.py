@@ -16,7 +16,10 @@ from core.files import jsonl_bytes, read_jsonl, write_atomically
 from data.make.settings import MAIN, MORE, REPLICATE_SEEDS, STEPS
 from data.make.tasks import SCENARIOS, make_split
 
-BATCH = 128
+BATCH = 32
+"""The default of `python -m core eval`, so that it gives the same samples."""
+LARGE_BATCH = 256
+"""For several samples a task, where it is faster."""
 
 
 def members(bank: Path) -> dict[str, Path]:
@@ -37,7 +40,15 @@ def score_models(models: Mapping[str, Path], tasks_file: Path, protocols: Sequen
         for name, model in models.items():
             for protocol in protocols:
                 path = Path(folder) / "samples.jsonl"
-                done = evaluate(model, tasks, protocol, out=path, checkpoint=name, batch_size=BATCH, device="cpu")
+                done = evaluate(
+                    model,
+                    tasks,
+                    protocol,
+                    out=path,
+                    checkpoint=name,
+                    batch_size=BATCH if protocol.samples == 1 else LARGE_BATCH,
+                    device="cpu",
+                )
                 rows += [row for _, row in read_jsonl(path)]
                 print(
                     f"{out.parent.parent.name} {out.name}: {name} seed {protocol.seed} "

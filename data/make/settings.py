@@ -3,7 +3,7 @@
 Their values are in `banks.py`; knows nothing about models.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from core.evals.protocol import Protocol
@@ -19,7 +19,7 @@ REPLICATE_SEEDS = tuple(range(100, 120))
 
 @dataclass(frozen=True)
 class Supervised:
-    """One supervised phase; zero steps means that there is none."""
+    """One supervised phase."""
 
     steps: int
     peak_rate: float
@@ -53,9 +53,8 @@ class BankSettings:
     title: str
     description: str
     grpo: GrpoSettings
-    pretrain: Supervised = field(default_factory=lambda: Supervised(2000, 2e-3, 0.5, seed=1))
-    clean: Supervised = field(default_factory=lambda: Supervised(0, 0.0, 0.0, seed=2))
-    init_seed: int = 1
+    clean: Supervised | None = None
+    """A supervised phase on clean demonstrations before RL."""
 
     @property
     def folder(self) -> Path:

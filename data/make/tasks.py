@@ -24,11 +24,16 @@ def task_row(item: Item, task: str, scenario: str) -> dict[str, Any]:
 
 
 def make_split(split: str) -> list[dict[str, Any]]:
-    """All task rows of `dev` or `test`; families take turns and difficulties rotate. No prompt repeats."""
-    random = Random(_SEEDS[split])
+    """All task rows of `dev` or `test`; families take turns and difficulties rotate.
+
+    No prompt comes twice. A test prompt that is among dev's is drawn again at the hardest difficulty, where
+    there are prompts enough.
+    """
+    random, spare = Random(_SEEDS[split]), Random(_SEEDS[split] + 1)
     names = list(FAMILIES)
     rows: list[dict[str, Any]] = []
     seen: set[str] = set()
+    dev = frozenset(row["prompt"] for row in make_split("dev")) if split == "test" else frozenset[str]()
     for number in range(SCENARIOS[split]):
         family, difficulty = names[number % len(names)], (number // len(names) + number) % DIFFICULTIES
         scenario = f"{split[0]}{number + 1:02d}"
@@ -37,6 +42,8 @@ def make_split(split: str) -> list[dict[str, Any]]:
             while item.prompt in seen:
                 item = FAMILIES[family](random, difficulty)
             seen.add(item.prompt)
+            while item.prompt in dev:
+                item = FAMILIES[family](spare, DIFFICULTIES - 1)
             rows.append(task_row(item, f"{scenario}_{part}", scenario))
     return rows
 
