@@ -116,9 +116,11 @@ def steps(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
 
 def weights(recipe: Recipe, chosen: Selection) -> None:
     """The weights now, then for every τ."""
+    relevance = {one.checkpoint: one.relevance for one in chosen.picks}
     chart(
         figures.weight_bars(chosen.weights, dark=is_dark()),
-        alt=words.tau_alt(chosen, recipe.tau),
+        alt=words.weights_alt(chosen),
+        table=lambda: figures.weight_table(chosen.weights, relevance),
         key="weights_chart",
     )
 
@@ -166,8 +168,8 @@ def main() -> None:
     bank, recipe, chosen = current_bank(), current_recipe(), current_selection()
     headline(bank, recipe, chosen)
     presets(bank, recipe)
-    for one in chosen.warnings:
-        st.info(one, icon=":material/info:")
+    if chosen.warnings:
+        st.markdown("  \n".join(f":material/info: {plain(one)}" for one in chosen.warnings), anchors=False)
     left, right = st.columns([0.54, 0.46], gap="medium")
     with left:
         st.header(
@@ -175,11 +177,21 @@ def main() -> None:
         )
         steps(bank, recipe, chosen)
     with right:
-        st.header("Weights", anchor=False)
+        st.header(
+            "Weights",
+            anchor=False,
+            help=f"Effective members: exp of the weights' entropy, {chosen.effective_members:.2f} of "
+            f"{len(chosen.picks)} now; the number of picks when all weigh the same, 1 when one has everything.",
+        )
         weights(recipe, chosen)
         st.header("Weights against τ", anchor=False)
         against_tau(recipe, chosen)
-    st.header("Picks for every λ", anchor=False)
+    st.header(
+        "Picks for every λ",
+        anchor=False,
+        help="A row is a checkpoint, coloured where it is picked; the number is its place in pick order. The "
+        f"dotted line is the present λ, {recipe.lam:g}.",
+    )
     against_lambda(bank, recipe)
     st.header("The plan", anchor=False)
     plan(bank, recipe, chosen)

@@ -129,18 +129,22 @@ def score_heatmap(
         shapes.append(_band(band, y, colours))
         _name_band(figure, band, colours)
     figure.update_layout(shapes=shapes)
+    _name_tasks(figure, len(tasks), colours)
+    return figure
+
+
+def _name_tasks(figure: go.Figure, tasks: int, colours: Ink) -> None:
     figure.add_annotation(
-        x=len(tasks) - 0.5,
+        x=tasks - 0.5,
         y=0,
         yref="paper",
         yshift=-4,
         xanchor="right",
         yanchor="top",
-        text=f"{len(tasks)} tasks, most often solved on the left",
+        text=f"{tasks} tasks, most often solved on the left",
         showarrow=False,
         font={"color": colours.muted, "size": 12},
     )
-    return figure
 
 
 def row_positions(rows: int, has_base: bool) -> np.ndarray:
@@ -236,8 +240,7 @@ def _key(samples: int, colours: Ink) -> dict[str, Any]:
 
 def _targets(rows: ScoreRows, scores: np.ndarray, names: list[str], y: np.ndarray) -> go.Scatter:
     """Invisible points over the cells: a heatmap itself reports no clicks."""
-    down, across = np.indices(scores.shape)
-    down, across = down.ravel(), across.ravel()
+    down, across = (one.ravel() for one in np.indices(scores.shape))
     said = ["no score" if np.isnan(value) else f"{value:.3g}" for value in scores.ravel()]
     return go.Scatter(
         x=across,

@@ -40,36 +40,30 @@ def step_bars(step: Step, names: Sequence[str], *, dark: bool) -> go.Figure:
     high = float((found.relevance_term[at] + np.maximum(-found.penalty_term[at], 0)).max())
     low = float(max(found.penalty_term[at].max(), 0.0))
     figure = go.Figure(layout=_step_layout(labels, [f"{one:.4f}" for one in found.score[at]], dark, colours))
-    figure.add_trace(
-        _bars(labels, found.relevance_term[at], "λ·q", colour=colours.gain, ground=colours.surface, pattern="")
-    )
-    figure.add_trace(
-        _bars(
-            labels, -found.penalty_term[at], "−(1−λ)·max sim", colour=colours.loss, ground=colours.surface, pattern="/"
-        )
-    )
-    figure.add_trace(
-        go.Scatter(
-            x=found.score[at],
-            y=np.arange(len(at)),
-            mode="markers",
-            name="sum",
-            marker={
-                "symbol": "diamond",
-                "size": 9,
-                "color": colours.text,
-                "line": {"color": colours.surface, "width": 1},
-            },
-            customdata=labels,
-            hovertemplate="%{customdata}: score %{x:.4f}<extra></extra>",
-        )
-    )
-    # A second axis only carries the sums on the right; it needs a trace to be drawn.
-    figure.add_trace(
-        go.Scatter(x=[0], y=[0], yaxis="y2", mode="markers", marker={"opacity": 0}, hoverinfo="skip", showlegend=False)
+    ground = colours.surface
+    figure.add_traces(
+        [
+            _bars(labels, found.relevance_term[at], "λ·q", colour=colours.gain, ground=ground, pattern=""),
+            _bars(labels, -found.penalty_term[at], "−(1−λ)·max sim", colour=colours.loss, ground=ground, pattern="/"),
+            _sums(labels, found.score[at], colours),
+            # A second axis only carries the sums on the right; it needs a trace to be drawn.
+            go.Scatter(x=[0], y=[0], yaxis="y2", mode="markers", opacity=0, hoverinfo="skip", showlegend=False),
+        ]
     )
     figure.update_xaxes(range=[-low * 1.06 - 0.005, high * 1.06 + 0.005])
     return figure
+
+
+def _sums(labels: list[str], scores: np.ndarray, colours: Ink) -> go.Scatter:
+    return go.Scatter(
+        x=scores,
+        y=np.arange(len(labels)),
+        mode="markers",
+        name="sum",
+        marker={"symbol": "diamond", "size": 9, "color": colours.text, "line": {"color": colours.surface, "width": 1}},
+        customdata=labels,
+        hovertemplate="%{customdata}: score %{x:.4f}<extra></extra>",
+    )
 
 
 def _candidate_label(index: int, step: Step, names: Sequence[str]) -> str:

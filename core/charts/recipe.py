@@ -14,13 +14,17 @@ import plotly.graph_objects as go
 from core.charts.theme import DASHES, categories, figure_template, ink, rule
 from core.recipe.weights import effective_members, softmax_weights
 
+MAX_LABELS = 8
+"""Lines that are named in the τ chart; the rest are named when pointed at."""
+MAX_ROWS = 30
+"""Bars of weights that are drawn."""
 TAUS = np.geomspace(0.001, 1.0, 121)
 
 
 def weight_bars(weights: Mapping[str, float], *, dark: bool) -> go.Figure:
-    """The merge weight of each pick, in pick order."""
+    """The merge weight of each pick, in pick order; at most MAX_ROWS of them."""
     colours = ink(dark)
-    names = list(weights)
+    names = list(weights)[:MAX_ROWS]
     values = np.array([weights[name] for name in names])
     figure = go.Figure(
         go.Bar(
@@ -40,10 +44,30 @@ def weight_bars(weights: Mapping[str, float], *, dark: bool) -> go.Figure:
         height=26 * len(names) + 46,
         margin={"l": 8, "r": 40, "t": 4, "b": 8},
         bargap=0.3,
-        xaxis={"range": [0, max(values.max() * 1.02, 0.01)], "title": {"text": "weight, sum 1"}, "fixedrange": True},
+        xaxis={
+            "range": [0, max(values.max() * 1.02, 0.01)],
+            "title": {"text": _weights_title(len(weights))},
+            "fixedrange": True,
+        },
         yaxis={"autorange": "reversed", "fixedrange": True, "tickfont": {"color": colours.text}, "type": "category"},
     )
     return figure
+
+
+def _weights_title(picks: int) -> str:
+    return "weight, sum 1" if picks <= MAX_ROWS else f"weight, sum 1; the first {MAX_ROWS} of {picks}"
+
+
+def weight_table(weights: Mapping[str, float], relevance: Mapping[str, float]) -> pd.DataFrame:
+    """Every pick with its q and weight, in pick order."""
+    return pd.DataFrame(
+        {
+            "order": range(1, len(weights) + 1),
+            "checkpoint": list(weights),
+            "q": [round(relevance[name], 6) for name in weights],
+            "weight": [round(one, 6) for one in weights.values()],
+        }
+    )
 
 
 def weight_text(value: float) -> str:
@@ -68,7 +92,8 @@ def weights_against_tau(relevance: Mapping[str, float], tau: float, *, dark: boo
         figure.add_trace(_tau_line(curves[:, column], label, value, colour, DASHES[at % len(DASHES)]))
     now = softmax_weights(q, tau)
     groups = _by_value(relevance)
-    _label_ends(figure, groups, [float(now[names.index(group[0])]) for group in groups.values()], dark)
+    present = [float(now[names.index(group[0])]) for group in groups.values()]
+    _label_ends(figure, _end_labels(groups, present), weights_when_flat(groups), dark)
     members = [effective_members(one) for one in curves]
     figure.add_trace(
         go.Scatter(
@@ -103,25 +128,34 @@ def _tau_line(weights: np.ndarray, label: str, value: float, colour: str, dash: 
     )
 
 
-def _label_ends(figure: go.Figure, groups: Mapping[float, list[str]], weights: Sequence[float], dark: bool) -> None:
-    """Name each line at its right end, moved apart where ends meet, with its weight at the present τ."""
-    step = min(0.13, 1.0 / max(len(groups), 1))
-    ends = weights_when_flat(groups)
-    span = step * (len(groups) - 1)
+def _label_ends(figure: go.Figure, labels: Sequence[str], ends: Sequence[float], dark: bool) -> None:
+    """Write the labels at the lines' right ends, moved apart where ends meet."""
+    step = min(0.13, 1.0 / max(len(labels), 1))
+    span = step * (len(labels) - 1)
     top = min(max(max(ends) + span / 2, span), 1.0)
-    for at, (group, weight) in enumerate(zip(groups.values(), weights, strict=True)):
-        name = group[0] if len(group) == 1 else ", ".join(group) if len(group) < 4 else f"{len(group)} picks"
+    for at, label in enumerate(labels):
         figure.add_annotation(
             x=1,
             xref="paper",
             xanchor="left",
             xshift=6,
             y=top - at * step,
-            text=f"{name}  {weight_text(weight)}",
+            text=label,
             showarrow=False,
             align="left",
             font={"size": 12, "color": categories(dark)[at % len(categories(dark))]},
         )
+    figure.update_layout(margin={"r": 16 + 7 * max(map(len, labels))})
+
+
+def _end_labels(groups: Mapping[float, list[str]], weights: Sequence[float]) -> list[str]:
+    """Name and present weight of each line, the heaviest first, at most MAX_LABELS of them."""
+    named = [
+        f"{group[0] if len(group) == 1 else ', '.join(group) if len(group) == 2 else f'{len(group)} picks'}  "
+        f"{weight_text(weight)}"
+        for group, weight in zip(groups.values(), weights, strict=True)
+    ]
+    return named[:MAX_LABELS]
 
 
 def weights_when_flat(groups: Mapping[float, list[str]]) -> list[float]:

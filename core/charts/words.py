@@ -18,6 +18,15 @@ def number(count: int) -> str:
     return _NUMBERS[count] if 0 <= count < len(_NUMBERS) else f"{count:,}"
 
 
+def short_number(count: int) -> str:
+    """Large numbers as models are named: `0.41M`, `8.2B`; thousands and below in full."""
+    for size, letter in ((1e9, "B"), (1e5, "M")):
+        if count >= size:
+            value = count / max(size, 1e6)
+            return f"{value:.2g}{letter}" if value < 10 else f"{value:.0f}{letter}"
+    return f"{count:,}"
+
+
 def counted(count: int, one: str, many: str | None = None) -> str:
     """`one checkpoint`, `eleven checkpoints`."""
     return f"{number(count)} {one if count == 1 else many or one + 's'}"
@@ -132,6 +141,12 @@ def strip_alt(intervals: Sequence[Interval], lam: float) -> str:
     at = ", ".join(f"{one:.4f}" for one in points[:8]) + (" and more" if len(points) > 8 else "")
     changes = f"change at λ = {at}" if points else "never change"
     return f"Picks for every λ: they {changes}. At λ {lam:g} they are {', '.join(now)}."
+
+
+def weights_alt(chosen: Selection) -> str:
+    """The weight bars in one sentence."""
+    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in list(chosen.weights.items())[:30])
+    return f"Merge weights in pick order: {weights}; {chosen.effective_members:.2f} effective members."
 
 
 def tau_alt(chosen: Selection, tau: float) -> str:

@@ -90,6 +90,17 @@ def _checkpoint_summary(folder: str, stamp: int) -> tuple[str, int]:
     return checkpoint_summary(Path(folder))
 
 
+def size_of(one: Checkpoint) -> str | None:
+    """Parameters of a checkpoint's files, such as `0.41M parameters`; None where they cannot be read."""
+    if one.path is None:
+        return None
+    try:
+        _, parameters = _checkpoint_summary(str(one.path), one.path.stat().st_mtime_ns)
+    except (MergescopeError, OSError):
+        return None
+    return f"{words.short_number(parameters)} parameters"
+
+
 @st.cache_resource(max_entries=8, show_spinner="Reading answers")
 def _answers(path: str, stamp: Any) -> dict[str, list[SampleRow]]:
     by_task: dict[str, list[SampleRow]] = {}
@@ -157,14 +168,14 @@ def card(bank: Bank) -> None:
     """Facts beside the scores, what to know before trusting them, and the data card."""
     if bank.facts:
         st.header("Facts", anchor=False)
-        st.dataframe(
+        st.table(
             pd.DataFrame(
-                [[f["label"], str(f["value"]), f.get("source") or ""] for f in bank.facts],
+                [[plain(f["label"]), plain(f["value"]), plain(f.get("source") or "")] for f in bank.facts],
                 columns=["what", "value", "from"],
             ),
+            border="horizontal",
             hide_index=True,
             alt="Facts about this bank with their sources",
-            key="facts",
         )
     if bank.warnings:
         st.header("Worth knowing", anchor=False)

@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 def default_of(one: Knob, bank: Bank) -> Any:
     """A knob's default, as far as the bank allows it."""
     if one.name == "k":
-        return min(int(one.default), len(bank.checkpoints))  # type: ignore[call-overload]
+        return min(Recipe().k, len(bank.checkpoints))
     if one.name == "split" and one.default not in bank.splits:
         return next(iter(bank.splits))
     return _plain(one.default)
@@ -202,12 +202,16 @@ def _more(bank: Bank, said: Any) -> None:
     _choice(knob("out_dtype"), list(knob("out_dtype").choices), said("out_dtype"), bank)
 
 
+def _number_of(one: Knob) -> float:
+    return float(getattr(Recipe(), one.name))
+
+
 def _slider(one: Knob, said: str) -> None:
     st.slider(
         f"{one.symbol}: {one.label.lower()}",
         min_value=float(one.low or 0.0),
         max_value=float(one.high or 1.0),
-        value=float(one.default),  # type: ignore[arg-type]
+        value=_number_of(one),
         step=float(one.step or 0.01),
         format="%.4g",
         key=one.name,
@@ -223,7 +227,7 @@ def _tau(said: str, *, disabled: bool) -> None:
     st.select_slider(
         f"{one.symbol}: {one.label.lower()}",
         options=options,
-        value=float(one.default),  # type: ignore[arg-type]
+        value=_number_of(one),
         format_func=lambda value: f"{value:g}",
         key="tau",
         bind="query-params",
@@ -239,7 +243,7 @@ def _number(one: Knob, label: str, said: str) -> None:
         label,
         min_value=low,
         max_value=one.at_most if one.at_most is not None else 10.0,
-        value=float(one.default),  # type: ignore[arg-type]
+        value=_number_of(one),
         step=one.step,
         format="%g",
         key=one.name,

@@ -13,7 +13,7 @@ from core.bank.model import Bank
 from core.recipe import recipe_to_dict, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS, preset
-from pages.shared import banks, recipes
+from pages.shared import banks, details, recipes
 from pages.shared.show import ledger, plain
 
 LAST_PRESET = "last_preset"
@@ -44,8 +44,10 @@ def describe_bank(bank: Bank, slot: DeltaGenerator) -> None:
         f"**{len(bank.checkpoints)}** checkpoints",
         f"**{len(split.tasks)}** {split.name} tasks",
     ]
-    if bank.base.id != "base":
-        parts.append(f"base {plain(bank.base.id)}")
+    base = [plain(bank.base.id)] if bank.base.id != "base" else []
+    base += [size] if (size := details.size_of(bank.base)) else []
+    if base:
+        parts.append(f"base {', '.join(base)}")
     if not bank.has_weights:
         parts.append("scores only")
     if bank.kind == "illustrative":

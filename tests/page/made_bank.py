@@ -19,16 +19,7 @@ def write_bank(folder: Path, *, replicates: bool = True) -> Path:
     """Write the bank and give its folder."""
     generator = np.random.default_rng(7)
     easiness = np.linspace(0.95, 0.15, TASKS)
-    tasks = [
-        {
-            "id": f"t{n:02d}",
-            "scenario": f"s{n // 3}",
-            "prompt": f"add {n} and 2 =",
-            "target": str(n + 2),
-            "scorer": "exact",
-        }
-        for n in range(TASKS)
-    ]
+    tasks = _tasks()
     _write(folder / "tasks.jsonl", tasks)
 
     def rows(ids: tuple[str, ...], samples: int, seed: int, harder: float = 0.0) -> list[dict[str, object]]:
@@ -56,6 +47,19 @@ def write_bank(folder: Path, *, replicates: bool = True) -> Path:
         "facts:\n  - {label: Made from, value: a seed, source: this file}\n"
     )
     return folder
+
+
+def _tasks() -> list[dict[str, object]]:
+    return [
+        {
+            "id": f"t{n:02d}",
+            "scenario": f"s{n // 3}",
+            "prompt": f"add {n} and 2 =",
+            "target": str(n + 2),
+            "scorer": "exact",
+        }
+        for n in range(TASKS)
+    ]
 
 
 def _write(path: Path, rows: list[dict[str, object]]) -> None:

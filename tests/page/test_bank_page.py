@@ -105,8 +105,7 @@ def test_the_reconstruction_says_so_before_anything_else(monkeypatch: pytest.Mon
     )
     assert "38 of 57" in texts(test)
     assert "holds no prompts" in texts(test)
-    facts = _frame(test, "Facts")
-    assert any("43 of 57" in one for one in facts["value"])
+    assert any("43 of 57" in one for one in test.table[0].value["value"])
 
 
 def test_a_bank_without_replicates_draws_no_band(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
