@@ -67,34 +67,42 @@ def evaluate(
     """
     began = time.perf_counter()
     _check(tasks, protocol, batch_size)
-    progress("load", 0, 1, "models")
-    found, tokenizer = load_model(model, protocol.dtype, device)
-    progress("load", 1, 1, "models")
     asked = [(task, sample) for task in tasks for sample in range(protocol.samples)]
-    with _steady(found), _memory_errors(model, batch_size):
-        completions = generate(
-            found,
-            tokenizer,
-            [task.prompt for task, _ in asked],
-            [(task.id, sample) for task, sample in asked],
-            protocol,
-            batch_size,
-            progress=progress,
-        )
-    rows = []
-    for at, ((task, sample), answer) in enumerate(zip(asked, completions, strict=True)):
-        if at % 256 == 0:
-            progress("score", at, len(asked), "samples")
-        rows.append(_row(checkpoint, task, sample, protocol, answer))
-    progress("score", len(asked), len(asked), "samples")
+    completions = _answers(model, asked, protocol, batch_size=batch_size, device=device, progress=progress)
+    rows = [
+        _row(checkpoint, task, sample, protocol, answer)
+        for (task, sample), answer in zip(asked, completions, strict=True)
+    ]
+    progress("score", len(rows), len(rows), "samples")
+    _write(out, rows)
+    mean = math.fsum(row["score"] for row in rows) / len(rows)
+    return EvalResult(out, len(tasks), protocol.samples, mean, time.perf_counter() - began)
+
+
+def _answers(
+    folder: Path,
+    asked: Sequence[tuple[Task, int]],
+    protocol: Protocol,
+    *,
+    batch_size: int,
+    device: str,
+    progress: Progress,
+) -> list[Completion]:
+    progress("load", 0, 1, "models")
+    model, tokenizer = load_model(folder, protocol.dtype, device)
+    progress("load", 1, 1, "models")
+    prompts, keys = [task.prompt for task, _ in asked], [(task.id, sample) for task, sample in asked]
+    with _steady(model), _memory_errors(folder, batch_size):
+        return generate(model, tokenizer, prompts, keys, protocol, batch_size, progress=progress)
+
+
+def _write(out: Path, rows: list[dict[str, Any]]) -> None:
     try:
         write_atomically(out, jsonl_bytes(rows))
     except OSError as problem:
         raise RunError(
             f"{out}: cannot be written ({problem.strerror}). Free some space, or choose another place."
         ) from None
-    mean = math.fsum(row["score"] for row in rows) / len(rows)
-    return EvalResult(out, len(tasks), protocol.samples, mean, time.perf_counter() - began)
 
 
 def _row(checkpoint: str, task: Task, sample: int, protocol: Protocol, answer: Completion) -> dict[str, Any]:
