@@ -128,7 +128,8 @@ def where_it_is_lost(report: "pd.DataFrame") -> None:
         "Where it is lost",
         anchor=False,
         help="Numbers are the per cent of a tensor's changed parameters that bf16 would round back to the base. The "
-        "colours always span 0 to 100 %, so that two merges compare. Click a cell to see that tensor's changes.",
+        "colours always span 0 to 100 %, so that two merges compare; grey is a tensor that did not change. Click "
+        "a cell to see that tensor's changes.",
     )
     chosen = st.session_state.get(TENSOR, ALL)
     points = chart(
@@ -205,6 +206,9 @@ def every_tensor(report: "pd.DataFrame") -> None:
             "parameters": st.column_config.NumberColumn(format="localized"),
             "changed": st.column_config.NumberColumn(format="localized"),
             "lost": st.column_config.NumberColumn(format="localized"),
+            "lost, % of changed": st.column_config.NumberColumn(format="%.2f"),
+            "relative L2 error": st.column_config.NumberColumn(format="%.4f"),
+            "cosine": st.column_config.NumberColumn(format="%.4f"),
         },
     )
 

@@ -86,6 +86,9 @@ def verdict(job: Any, bank: Bank) -> None:
     )
     if not of_bank(job, bank.root):
         about += f" This run is of the bank {Path(job.spec['bank']).name}, not of the bank above."
+    source = data.bank_of(job)
+    if source is not None and source.kind == "illustrative":
+        about += " The scores of this bank are an illustrative reconstruction; those of the merge were measured."
     note(about)
 
 

@@ -13,7 +13,7 @@ from core.errors import MergescopeError
 from pages.shared import ledger, on_primary, plain, say
 from pages.shared.run_details import details
 from pages.shared.runs import LIVE, OPEN, choose_run, duration, merged_folder, note, page_link, took, when
-from pages.shared.runs_words import headline, result_line, state_line, what_to_do
+from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"
 TABLE = "runs_table"
@@ -128,8 +128,7 @@ def progress(job: Any) -> None:
 def outcome(job: Any) -> None:
     """What came out, or why it ended and what to do."""
     if job.state == "succeeded":
-        line = result_line(job)
-        if line:
+        for line in outcome_lines(job):
             st.markdown(plain(line), anchors=False)
         with st.container(horizontal=True):
             if merged_folder(job) is not None:

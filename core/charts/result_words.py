@@ -48,8 +48,8 @@ def evidence(found: Comparison, samples: int) -> str:
     return (
         f"Measured: merge {found['mean_b'] * n:.1f}, best single {found['mean_a'] * n:.1f} of {n} tasks with {each} "
         f"each. Difference {signed(found['difference'] * n)} tasks, 95 % interval {signed(low)} to {signed(high)}, "
-        f"p {p_text(found['p_value'])} ({found['test']}){by_scenario}. With this many tasks a true difference of about "
-        f"{found['minimum_detectable'] * n:.1f} could be detected."
+        f"p {p_text(found['p_value'])} ({found['test']}){by_scenario}. A true difference of "
+        f"{found['minimum_detectable'] * n:.1f} tasks would be detected with 80 % power."
     )
 
 
@@ -105,7 +105,10 @@ def flip_sentence(moved: Sequence[Flip], tasks: int, against: str, split: str) -
 
 
 def comparison_table(comparisons: Mapping[str, Mapping[str, Comparison]], names: Mapping[str, str]) -> pd.DataFrame:
-    """Every paired comparison of the merge, one a row; differences in tasks."""
+    """Every paired comparison of the merge, one a row; differences in tasks.
+
+    The test over whole scenarios has a column where some tasks share one.
+    """
     rows = []
     for split, by_rival in comparisons.items():
         for rival, found in by_rival.items():
@@ -127,4 +130,5 @@ def comparison_table(comparisons: Mapping[str, Mapping[str, Comparison]], names:
                     "verdict": found["verdict"],
                 }
             )
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table if (table["p by scenario"] != "").any() else table.drop(columns="p by scenario")

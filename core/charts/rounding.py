@@ -123,8 +123,12 @@ def _add_cells(
     lost = percent_lost(rows)
     z, text = np.full(shape, np.nan), np.full(shape, "", dtype=object)
     z[list(y), list(x)] = lost
-    text[list(y), list(x)] = ["none" if np.isnan(one) else f"{one:.0f}" for one in lost]
+    text[list(y), list(x)] = ["·" if np.isnan(one) else f"{one:.0f}" for one in lost]
     on = {"xaxis": f"x{axes}", "yaxis": f"y{axes}"}
+    unchanged = np.full(shape, np.nan)
+    unchanged[list(y), list(x)] = np.where(np.isnan(lost), 0.0, np.nan)
+    grey = [[0, colours.missing], [1, colours.missing]]
+    figure.add_trace(_cells(unchanged, text, colours.text, colours, on, bar=False).update(colorscale=grey))
     figure.add_trace(_cells(np.where(z < MIDDLE, z, np.nan), text, "#FFFFFF", colours, on, bar=not axes))
     figure.add_trace(_cells(np.where(z >= MIDDLE, z, np.nan), text, "#000000", colours, on, bar=False))
     names = rows["name"].tolist()
@@ -218,8 +222,9 @@ def _loss_layout(
 
 
 def _wrapped(module: str) -> str:
-    """A module's own name on several short lines."""
-    return module.rpartition(".")[2].replace("_", "<br>")
+    """A module's own name on several short lines; the whole name is in the hover and in the table."""
+    own = module.rpartition(".")[2].replace("attention", "attn").replace("layernorm", "norm")
+    return own.replace("_", "<br>")
 
 
 def _short(name: str) -> str:
@@ -232,15 +237,15 @@ def loss_table(report: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame(
         {
             "tensor": report["name"],
-            "layer": report["layer"].where(report["layer"] >= 0),
-            "module": report["module"],
-            "shape": report["shape"],
-            "parameters": report["elements"],
-            "changed": report["changed"],
-            "lost": report["lost"],
             "lost, % of changed": np.round(percent_lost(report), 2),
+            "lost": report["lost"],
+            "changed": report["changed"],
+            "parameters": report["elements"],
             "relative L2 error": report["relative_l2"].astype(float).round(4),
             "cosine": report["cosine"].astype(float).round(4),
+            "shape": report["shape"],
+            "layer": report["layer"].where(report["layer"] >= 0),
+            "module": report["module"],
         }
     )
     return table.sort_values("lost, % of changed", ascending=False, na_position="last", kind="stable")

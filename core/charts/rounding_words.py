@@ -53,6 +53,11 @@ def percent(share: float) -> str:
     return f"{value:.0f} %" if 1 <= value <= 99 or value in (0, 100) else f"{value:.2f} %"
 
 
+def cosine_text(value: float) -> str:
+    """Two digits, or four where two would read 1.00 for less than 1."""
+    return f"{value:.4f}" if 0.995 <= value < 0.99995 else f"{value:.2f}"
+
+
 def headline(found: Summary, what: str = "merge") -> str:
     """The one number first."""
     if not found.changed:
@@ -63,7 +68,7 @@ def headline(found: Summary, what: str = "merge") -> str:
         return f"{said}; nothing of the change would be left"
     if math.isnan(found.cosine):
         return said
-    return f"{said}; the direction survives at cosine {found.cosine:.2f}"
+    return f"{said}; the direction survives at cosine {cosine_text(found.cosine)}"
 
 
 WHY_SO_LITTLE = (
@@ -95,7 +100,7 @@ def metrics(found: Summary) -> list[tuple[str, str, str]]:
         ),
         (
             "Cosine",
-            "none" if math.isnan(found.cosine) else f"{found.cosine:.3f}",
+            "unknown" if math.isnan(found.cosine) else cosine_text(found.cosine),
             "Of the merge's change and what is left of it after rounding: 1 is the same direction, 0 none of it.",
         ),
         (
@@ -139,7 +144,7 @@ def tensor_sentence(name: str, rows: pd.DataFrame) -> str:
         row = rows.iloc[0]
         said += f" Shape {row['shape']}"
         if not math.isnan(float(row["cosine"])):
-            said += f", cosine {float(row['cosine']):.3f}, relative error {float(row['relative_l2']):.3f}"
+            said += f", cosine {cosine_text(float(row['cosine']))}, relative error {float(row['relative_l2']):.3f}"
         said += "."
     return said
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from core.charts.result_words import p_text
+from core.charts.result_words import p_text, signed
 from core.charts.words import counted
 
 ORDER = ("running", "queued", "succeeded", "failed", "lost", "cancelled")
@@ -43,10 +43,13 @@ def result_line(job: Any) -> str:
         return (job.error or "").splitlines()[0] if job.error else ""
     comparisons: Mapping[str, Any] = (job.result or {}).get("comparisons") or {}
     said = [
-        f"{split}: {against_best(one['best_single'])}" for split, one in comparisons.items() if "best_single" in one
+        f"{split} {signed(one['best_single']['difference'] * one['best_single']['n'])} of {one['best_single']['n']}, "
+        f"{one['best_single']['verdict']}"
+        for split, one in comparisons.items()
+        if "best_single" in one
     ]
     if said:
-        return "; ".join(said)
+        return "against the best single: " + "; ".join(said)
     merge = (job.result or {}).get("merge") or {}
     if merge:
         return f"{merge['tensors']:,} tensors merged in {merge['seconds']:.1f} s"
@@ -54,13 +57,16 @@ def result_line(job: Any) -> str:
     return f"mean score {scored['mean']:.4f} of {scored['n_tasks']} tasks" if scored else ""
 
 
-def against_best(comparison: Mapping[str, Any]) -> str:
-    """`merge 31.0, best single 34.0 of 57, unresolved (p 0.61)`."""
-    n = comparison["n"]
-    return (
-        f"merge {comparison['mean_b'] * n:.1f}, best single {comparison['mean_a'] * n:.1f} of {n}, "
-        f"{comparison['verdict']} (p {p_text(comparison['p_value'])})"
-    )
+def outcome_lines(job: Any) -> list[str]:
+    """What came out, a sentence a split: `On dev the merge solves 31.0 of 57 tasks, …`."""
+    comparisons: Mapping[str, Any] = (job.result or {}).get("comparisons") or {}
+    return [
+        f"On {split} the merge solves {found['mean_b'] * found['n']:.1f} of {found['n']} tasks, the best single "
+        f"checkpoint {found['mean_a'] * found['n']:.1f}: {found['verdict']} (p {p_text(found['p_value'])})."
+        for split, by_rival in comparisons.items()
+        for found in [by_rival.get("best_single")]
+        if found
+    ] or ([result_line(job)] if result_line(job) else [])
 
 
 def what_to_do(job: Any) -> str:
