@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from core.errors import CheckpointError
 from core.merge.header import ITEM_SIZES, TensorInfo
+
+if TYPE_CHECKING:
+    from core.merge.kernels import Rows
 
 CODES = {"BF16": 0, "F16": 1, "F32": 2, "F64": 2}
 """The kernels' code of each float dtype; F64 is cast to fp32 as it is read."""
@@ -88,17 +91,23 @@ class Buffer:
         self.raw16 = raw.view(np.uint16)
         self.raw32 = raw.view(np.uint32)
 
+    def rows(self, codes: np.ndarray) -> "Rows":
+        """The block as the kernels take it."""
+        from core.merge.kernels import HALF_TO_FLOAT, Rows
+
+        return Rows(self.raw16, self.raw32, codes, HALF_TO_FLOAT)
+
     def fill(self, files: Files, tensors: Iterable[TensorInfo], start: int, n: int) -> None:
         """Read elements start … start+n of each tensor, one row each."""
         for row, info in enumerate(tensors):
             size = ITEM_SIZES[info.dtype]
             if info.dtype == "F64":
                 wide = np.empty(n, np.float64)
-                files.read(info.file, info.offset + start * size, memoryview(wide).cast("B"))
+                files.read(info.file, info.offset + start * size, wide.data.cast("B"))
                 with np.errstate(over="ignore"):
                     self.raw32[row, :n] = wide.astype(np.float32).view(np.uint32)
             else:
-                files.read(info.file, info.offset + start * size, memoryview(self.raw[row])[: n * size])
+                files.read(info.file, info.offset + start * size, self.raw[row, : n * size].data)
 
 
 class BufferPool:

@@ -16,7 +16,7 @@ import core
 from core.errors import RunError
 from core.merge.checkpoint import CheckpointFile
 from core.merge.forms import read_config
-from core.merge.plan import Plan
+from core.merge.plan import Member, Plan
 from core.merge.writer import WrittenFile, write_text
 
 TIE_RULE = (
@@ -127,7 +127,8 @@ def _with_dtype(config: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 
 def provenance(
     plan: Plan,
-    reference: CheckpointFile,
+    reference: Path | None,
+    *,
     inputs: Mapping[Path, list[WrittenFile]],
     outputs: Sequence[WrittenFile],
     dtypes: Mapping[str, Any],
@@ -135,7 +136,9 @@ def provenance(
     extra: Mapping[str, Any] | None,
 ) -> str:
     """The provenance file: what went in, what came out, and by which rules, as JSON."""
-    roles = [("base" if plan.base else "reference", reference.folder, None)]
+    roles: list[tuple[str, Path, Member | None]] = []
+    if reference:
+        roles.append(("base" if plan.base else "reference", reference, None))
     roles += [(f"member {number}", one.path, one) for number, one in enumerate(plan.members, start=1)]
     value = {
         "made_by": f"mergescope {core.__version__}",
@@ -198,6 +201,8 @@ def model_card(plan: Plan, name: str, totals: Mapping[str, Any], warnings: Seque
         ]  # fmt: skip
     for warning in warnings:
         lines.append(f"- Warning: {warning}")
-    lines += ["", "Files: `provenance.json` (hashes of every input and output), `merge_report.parquet` (figures of each",
-              "tensor), and the plan, `mergekit_config.yml`:", "", "```yaml", plan.yaml_text.rstrip(), "```", ""]  # fmt: skip
+    lines += [
+        "", "Beside the weights: `provenance.json` (hashes of every input and output), `merge_report.parquet` (figures",
+        "of each tensor), and the plan, `mergekit_config.yml`:", "", "```yaml", plan.yaml_text.rstrip(), "```", "",
+    ]  # fmt: skip
     return "\n".join(lines)

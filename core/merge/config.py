@@ -120,7 +120,7 @@ def _streaming(config: _Config) -> Plan:
     if normalize and config.method == "linear" and _fp32_sum(members) == 0:
         config.fail("the weights sum to zero, so a normalized linear merge is undefined. Set normalize: false.")
     return Plan(
-        config.method, base and _resolve(config, base), members, normalize, scale, dtype, out_dtype,
+        config.method, _resolve(config, base) if base else None, members, normalize, scale, dtype, out_dtype,
         "streaming", config.text, tuple(config.warnings), folder=_folder(config.where),
     )  # fmt: skip
 

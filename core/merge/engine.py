@@ -6,8 +6,9 @@ figures. Writes nothing. The bytes and figures do not depend on threads or block
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from core.merge.pairing import Equal, Pairing, TensorJob
 from core.merge.plan import Plan
 from core.merge.trim import Kept, ManyBlocks, OneBlock, keep_all, kept_count, select
 from core.precision.figures import RoundingSums, sums_of_blocks
+
+if TYPE_CHECKING:
+    from core.merge.kernels import Figures
 
 COPY_BYTES = 8 << 20
 
@@ -54,24 +58,6 @@ ELECTION = (
 not; where the votes cancel to exactly zero; where the divisor is below 1 % of the agreeing members' Σ|w|."""
 
 
-@dataclass(eq=False)
-class _Counts:
-    """Figures of one block, or added up over a tensor."""
-
-    counts: np.ndarray
-    bad: np.ndarray
-    changed: np.ndarray
-    trimmed: np.ndarray
-    bins: np.ndarray
-    sums: list[np.ndarray] = field(default_factory=list)
-
-    def add(self, other: "_Counts") -> None:
-        for name in ("counts", "bad", "changed", "trimmed", "bins"):
-            mine = getattr(self, name)
-            mine += getattr(other, name)
-        self.sums += other.sums
-
-
 @dataclass(frozen=True, eq=False)
 class _Block:
     """One finished block: its output bytes and figures."""
@@ -80,10 +66,24 @@ class _Block:
     start: int
     n: int
     data: np.ndarray
-    counts: _Counts | None
+    figures: "Figures | None"
+    """None for a copied tensor."""
 
 
 OnBytes = Callable[[np.ndarray], None]
+
+
+def divisor_of(plan: Plan, weights: np.ndarray) -> np.float32:
+    """0 for no division; ties divides by the agreeing weights (any number says so), the others by their fp32 sum."""
+    if not plan.normalize:
+        return np.float32(0)
+    if plan.method == "ties":
+        return np.float32(1)
+    total = np.float32(0)
+    for weight in weights:
+        total = total + weight
+    # task_arithmetic in mergekit does not divide by a sum that is nearly zero.
+    return np.float32(1) if plan.method == "task_arithmetic" and abs(total) < np.float32(1e-8) else total
 
 
 class StreamingEngine:
@@ -103,11 +103,11 @@ class StreamingEngine:
         self._buffers = BufferPool(rows, self._block)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="merge")
         self._densities = [one.density for one in plan.members]
-        self._weights = np.array([one.weight for one in plan.members], np.float32)
-        self._method = {"ties": kernels.TIES, "task_arithmetic": kernels.TASK_ARITHMETIC, "linear": kernels.LINEAR}[
-            plan.method
-        ]
-        self._divide_by = self._divisor()
+        weights = np.array([one.weight for one in plan.members], np.float32)
+        method = {"ties": kernels.TIES, "task_arithmetic": kernels.TASK_ARITHMETIC, "linear": kernels.LINEAR}
+        self._rule = kernels.Rule(
+            method[plan.method], weights, divisor_of(plan, weights), np.float32(plan.scale), bool((weights < 0).any())
+        )
         self.warnings: list[str] = []
 
     def __enter__(self) -> "StreamingEngine":
@@ -122,18 +122,6 @@ class StreamingEngine:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.files.__exit__()
-
-    def _divisor(self) -> np.float32:
-        """0 for no division; ties divides by the agreeing weights, the others by the weights' sum."""
-        if not self._plan.normalize:
-            return np.float32(0)
-        if self._plan.method == "ties":
-            return np.float32(1)
-        total = np.float32(0)
-        for weight in self._weights:
-            total = total + weight
-        tiny = self._plan.method == "task_arithmetic" and abs(total) < np.float32(1e-8)
-        return np.float32(1) if tiny else total
 
     def check_equal(self) -> None:
         """Check the equalities that the pairing could not, before anything is written; raises CheckpointError."""
@@ -172,21 +160,18 @@ class StreamingEngine:
         Raises CheckpointError for NaN or infinity in an input (tensor, model and count), RunError where the
         result does not fit its dtype.
         """
-        total: _Counts | None = None
+        mine: list[Figures] = []
         for block in in_order(self._pool, self._work(), self._in_flight):
             on_bytes(block.data)
             on_elements(block.n)
-            if block.counts is None:
+            if block.figures is None:
                 continue
-            if total is None:
-                total = block.counts
-            else:
-                total.add(block.counts)
+            mine.append(block.figures)
             if block.start + block.n == block.job.elements:
-                self._refuse_bad(block.job, total)
+                figures = self._add_up(block.job, mine)
                 if block.job.duplicate_of is None:
-                    yield self._figures(block.job, total)
-                total = None
+                    yield figures
+                mine = []
 
     def _work(self) -> Iterator[Callable[[], _Block]]:
         for job in self._pairing.jobs:
@@ -219,7 +204,7 @@ class StreamingEngine:
 
     def _copy(self, job: TensorJob, start: int, n: int) -> _Block:
         data = np.empty(n, np.uint8)
-        self.files.read(job.inputs[0].file, job.inputs[0].offset + start, memoryview(data))
+        self.files.read(job.inputs[0].file, job.inputs[0].offset + start, data.data)
         return _Block(job, start, n // ITEM_SIZES[job.out_dtype], data, None)
 
     def _whole(self, job: TensorJob) -> _Block:
@@ -244,52 +229,41 @@ class StreamingEngine:
     def _merge(self, job: TensorJob, buffer: Buffer, start: int, n: int, kept: Kept) -> _Block:
         from core.merge import kernels
 
-        members = len(self._densities)
-        found = _Counts(
-            np.zeros(kernels.COUNTS, np.int64),
-            np.zeros(members + 1, np.int64),
-            np.zeros(members, np.int64),
-            np.zeros(members, np.int64),
-            np.zeros((4, kernels.BINS + 1), np.int64),
-            [np.zeros((-(-n // SUB_BLOCK), kernels.SUMS), np.float64)],
-        )
+        figures = kernels.Figures.zeros(len(self._densities), n)
         bits = np.empty(n, np.uint32)
-        kernels.merge_block(
-            buffer.raw16, buffer.raw32, codes_of(job.inputs), n, kernels.HALF_TO_FLOAT, self._method, self._weights,
-            self._divide_by, np.float32(self._plan.scale), kept.thresholds, kept.cutoffs - start, bits,
-            found.counts, found.bad, found.changed, found.trimmed, found.sums[0], found.bins,
-        )  # fmt: skip
+        rows = buffer.rows(codes_of(job.inputs))
+        kernels.merge_block(rows, n, self._rule, kept.thresholds, kept.cutoffs - start, bits, figures)
         data, overflowed = narrow(bits, job.out_dtype)
-        found.counts[kernels.OVERFLOW] += overflowed
-        return _Block(job, start, n, data, found)
+        figures.counts[kernels.Count.OVERFLOW] += overflowed
+        return _Block(job, start, n, data, figures)
 
-    def _refuse_bad(self, job: TensorJob, total: _Counts) -> None:
-        from core.merge import kernels
+    def _add_up(self, job: TensorJob, blocks: list["Figures"]) -> TensorFigures:
+        from core.merge.kernels import Count
 
-        for info, count in zip(job.inputs, total.bad, strict=True):
-            if count:
-                raise CheckpointError(
-                    f"{info.file.parent}: tensor {info.name} has {count:,} values that are NaN or infinite, "
-                    f"of {job.elements:,}. Expected finite weights: this checkpoint cannot be merged."
-                )
-        overflowed = int(total.counts[kernels.OVERFLOW])
-        if overflowed:
-            raise RunError(
-                f"tensor {job.name}: {overflowed:,} merged values do not fit {job.out_dtype}. "
-                "Choose a wider out_dtype, such as float32."
-            )
-
-    def _figures(self, job: TensorJob, total: _Counts) -> TensorFigures:
-        from core.merge import kernels
-
-        counts = [int(one) for one in total.counts]
-        rounding = sums_of_blocks(job.elements, counts[kernels.CHANGED], counts[kernels.LOST], total.sums, total.bins)
+        parts = zip(*(one[:4] for one in blocks), strict=True)
+        counts, bad, changed, trimmed = (np.sum(one, axis=0) for one in parts)
+        refuse_bad(job, bad, int(counts[Count.OVERFLOW]))
+        sums, bins = [one.sums for one in blocks], np.concatenate([one.bins for one in blocks])
+        lost, moved = int(counts[Count.LOST]), int(counts[Count.CHANGED])
+        rounding = sums_of_blocks(job.elements, moved, lost, sums, bins)
+        election = dict(zip(ELECTION, (int(one) for one in counts), strict=False))
         return TensorFigures(
-            job,
-            dict(zip(ELECTION, counts, strict=False)),
-            tuple(int(one) for one in total.changed),
-            tuple(int(one) for one in total.trimmed),
-            rounding,
+            job, election, tuple(int(one) for one in changed), tuple(int(one) for one in trimmed), rounding
+        )
+
+
+def refuse_bad(job: TensorJob, bad: np.ndarray, overflowed: int) -> None:
+    """Raise CheckpointError for a non-finite input, RunError for a result that does not fit its dtype."""
+    for info, count in zip(job.inputs, bad, strict=True):
+        if count:
+            raise CheckpointError(
+                f"{info.file.parent}: tensor {info.name} has {count:,} values that are NaN or infinite, "
+                f"of {job.elements:,}. Expected finite weights: this checkpoint cannot be merged."
+            )
+    if overflowed:
+        raise RunError(
+            f"tensor {job.name}: {overflowed:,} merged values do not fit {job.out_dtype}. "
+            "Choose a wider out_dtype, such as float32."
         )
 
 

@@ -41,7 +41,8 @@ FIRST = (
     Form(
         "a LoRA adapter",
         lambda folder: _any(folder, "adapter_config.json") and not _has_weights(folder),
-        'Merge it into its base first: `PeftModel.from_pretrained(base, "DIR").merge_and_unload().save_pretrained(out)`.',
+        "Merge it into its base first: "
+        '`PeftModel.from_pretrained(base, "DIR").merge_and_unload().save_pretrained(out)`.',
     ),
 )
 """Looked for before weights: a stale index beside rank files is not mistaken for the checkpoint."""

@@ -8,7 +8,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from core.errors import CheckpointError
 
@@ -114,7 +114,7 @@ def _tensor(name: str, entry: Any, path: Path, start: int) -> TensorInfo:
     return TensorInfo(name, dtype, tuple(shape), path, start + offsets[0], nbytes)
 
 
-def _naturals(value: Any) -> bool:
+def _naturals(value: Any) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(type(one) is int and 0 <= one < 1 << 62 for one in value)
 
 

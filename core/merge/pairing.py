@@ -112,7 +112,8 @@ def _job(plan: Plan, name: str, inputs: tuple[TensorInfo, ...], found: Pairing) 
     for one in inputs[1:]:
         if one.shape != base.shape:
             found.problems.append(
-                f"tensor {name}: shape {list(one.shape)} in {one.file.parent}, {list(base.shape)} in {base.file.parent}. "
+                f"tensor {name}: shape {list(one.shape)} in {one.file.parent}, {list(base.shape)} in "
+                f"{base.file.parent}. "
                 "Every model of a merge must have the same shapes."
             )
             return None

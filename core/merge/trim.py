@@ -137,8 +137,7 @@ def _count_high(codes: np.ndarray, source: Source) -> np.ndarray:
 
     def count(buffer: Buffer, _start: int, n: int) -> np.ndarray:
         counts = np.zeros((codes.size - 1, 1 << kernels.HIGH_BITS), np.int64)
-        bad = np.zeros(codes.size, np.int64)
-        kernels.count_high(buffer.raw16, buffer.raw32, codes, n, kernels.HALF_TO_FLOAT, counts, bad)
+        kernels.count_high(buffer.rows(codes), n, counts)
         return counts
 
     return _sum(source.each(count))
@@ -151,7 +150,7 @@ def _count_low(codes: np.ndarray, high: np.ndarray, source: Source) -> np.ndarra
 
     def count(buffer: Buffer, _start: int, n: int) -> np.ndarray:
         counts = np.zeros((codes.size - 1, bins + kernels.SPARES), np.int64)
-        kernels.count_low(buffer.raw16, buffer.raw32, codes, n, kernels.HALF_TO_FLOAT, high, counts)
+        kernels.count_low(buffer.rows(codes), n, high, counts)
         return counts
 
     return _sum(source.each(count))[:, :bins]
@@ -173,14 +172,12 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
     """
     from core.merge import kernels
 
-    table = kernels.HALF_TO_FLOAT
-
-    def scan(buffer: Buffer, n: int, member: int, wanted: int) -> tuple[int, int]:
-        threshold = kept.thresholds[member]
-        return kernels.find_tie(buffer.raw16, buffer.raw32, codes, n, table, member, threshold, wanted)
+    def scan(buffer: Buffer, _start: int, n: int, member: int, wanted: int) -> tuple[int, int]:
+        found: tuple[int, int] = kernels.find_tie(buffer.rows(codes), n, member, kept.thresholds[member], wanted)
+        return found
 
     def count(buffer: Buffer, start: int, n: int) -> tuple[int, int, dict[int, int]]:
-        return start, n, {one: MANY - scan(buffer, n, one, MANY)[1] for one in straddling}
+        return start, n, {one: MANY - scan(buffer, start, n, one, MANY)[1] for one in straddling}
 
     left = dict(straddling)
     for start, n, ties in source.each(count):
@@ -188,7 +185,7 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
             if ties[one] < left[one]:
                 left[one] -= ties[one]
                 continue
-            position, _ = source.at(start, n, lambda buffer, _, size, one=one: scan(buffer, size, one, left[one]))
+            position, _ = source.at(start, n, partial(scan, member=one, wanted=left[one]))
             kept.cutoffs[one] = start + position
             del left[one]
         if not left:

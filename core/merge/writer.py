@@ -92,7 +92,9 @@ class ShardWriter:
 
     def write(self, data: np.ndarray) -> None:
         """Append bytes; a piece never spans two shards since it belongs to one tensor."""
-        view = memoryview(data).cast("B")
+        if data.size == 0:
+            return
+        view = data.data.cast("B")
         while self._left == 0 and len(view):
             self._next()
         self._put(view)

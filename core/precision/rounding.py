@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from core.merge.checkpoint import HEAD, CheckpointFile, open_checkpoint
 from core.merge.header import FLOATS, TensorInfo
 from core.precision.figures import RoundingRow, RoundingSums, add_up, sums_of_blocks
 from core.progress import Progress, no_progress
+
+if TYPE_CHECKING:
+    from core.merge.kernels import Figures
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,7 @@ class _Pair(NamedTuple):
 class _Block(NamedTuple):
     pair: _Pair
     end: int
-    counts: np.ndarray
-    bad: np.ndarray
-    sums: np.ndarray
-    bins: np.ndarray
+    figures: "Figures"
 
 
 def rounding_report(
@@ -120,25 +120,21 @@ def _run(pairs: list[_Pair], block: int) -> Iterator[tuple[_Pair, RoundingSums]]
 def _round(pair: _Pair, start: int, n: int, files: Files, buffers: BufferPool) -> _Block:
     from core.merge import kernels
 
-    counts, bad = np.zeros(kernels.COUNTS, np.int64), np.zeros(2, np.int64)
-    sums = np.zeros((-(-n // SUB_BLOCK), kernels.SUMS), np.float64)
-    bins = np.zeros((4, kernels.BINS + 1), np.int64)
+    figures = kernels.Figures.zeros(1, n)
     buffer = buffers.take()
     try:
         buffer.fill(files, pair, start, n)
-        kernels.round_block(
-            buffer.raw16, buffer.raw32, codes_of(pair), n, kernels.HALF_TO_FLOAT, counts, bad, sums, bins
-        )
+        kernels.round_block(buffer.rows(codes_of(pair)), n, figures)
     finally:
         buffers.give(buffer)
-    return _Block(pair, start + n, counts, bad, sums, bins)
+    return _Block(pair, start + n, figures)
 
 
 def _add(blocks: list[_Block]) -> RoundingSums:
-    from core.merge import kernels
+    from core.merge.kernels import Count
 
     pair = blocks[0].pair
-    counts, bad = (sum(getattr(one, name) for one in blocks) for name in ("counts", "bad"))
+    bad, counts = (np.sum([getattr(one.figures, name) for one in blocks], axis=0) for name in ("bad", "counts"))
     for info, count in zip(pair, bad, strict=True):
         if count:
             raise CheckpointError(
@@ -146,8 +142,8 @@ def _add(blocks: list[_Block]) -> RoundingSums:
             )
     return sums_of_blocks(
         pair.base.elements,
-        int(counts[kernels.CHANGED]),
-        int(counts[kernels.LOST]),
-        [one.sums for one in blocks],
-        sum(one.bins for one in blocks),
+        int(counts[Count.CHANGED]),
+        int(counts[Count.LOST]),
+        [one.figures.sums for one in blocks],
+        np.concatenate([one.figures.bins for one in blocks]),
     )

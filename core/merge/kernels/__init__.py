@@ -1,0 +1,70 @@
+"""The compiled inner loops: threshold histograms, the fused merge of a block, and rounding figures.
+
+Take raw tensor bytes as numpy arrays and write into arrays given by the caller; allocate only scratch.
+fp32 arithmetic in member order, no fused multiply-add, so results do not depend on threads or block
+size. Importing this package imports numba. Knows nothing about files or plans.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numba
+
+HERE = Path(__file__).parent
+
+
+def _cache_folder() -> str:
+    """Where compiled code is kept: a folder named by the hash of every kernel's source.
+
+    numba's own cache looks at the file of the outermost function only, and would go on using a compiled
+    caller after a change in what it calls.
+    """
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(HERE.glob("*.py")))).hexdigest()[:16]
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    for place in (Path(given) if given else HERE / "__pycache__", Path.home() / ".cache" / "mergescope"):
+        folder = place / f"numba-{digest}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return str(folder)
+    return str(numba.config.CACHE_DIR)
+
+
+_before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_folder()
+try:
+    from core.merge.kernels.bits import HALF_TO_FLOAT, Rows, narrow_bf16
+    from core.merge.kernels.layout import BINS, CHUNK, COUNTS, LOWEST_BIN, SUB_BLOCK, SUMS, Count, Figures
+    from core.merge.kernels.merge import LINEAR, TASK_ARITHMETIC, TIES, Rule, merge_block
+    from core.merge.kernels.rounding import round_block
+    from core.merge.kernels.threshold import HIGH_BITS, LOW_BITS, SPARES, count_high, count_low, find_tie
+finally:
+    numba.config.CACHE_DIR = _before
+
+__all__ = [
+    "BINS",
+    "CHUNK",
+    "COUNTS",
+    "HALF_TO_FLOAT",
+    "HIGH_BITS",
+    "LINEAR",
+    "LOWEST_BIN",
+    "LOW_BITS",
+    "SPARES",
+    "SUB_BLOCK",
+    "SUMS",
+    "TASK_ARITHMETIC",
+    "TIES",
+    "Count",
+    "Figures",
+    "Rows",
+    "Rule",
+    "count_high",
+    "count_low",
+    "find_tie",
+    "merge_block",
+    "narrow_bf16",
+    "round_block",
+]

@@ -1,0 +1,56 @@
+"""What a merge was asked for beside its plan, and what it gives back."""
+
+import resource
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from core.merge.plan import Plan
+from core.progress import Progress
+
+SHARD_SIZE = 5e9
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call of `run_merge`."""
+
+    plan: Plan
+    out: Path
+    progress: Progress
+    overwrite: bool
+    shard_size: float
+    extra: Mapping[str, Any] | None
+    started: float
+    """`time.perf_counter()` at the call."""
+
+
+@dataclass(frozen=True)
+class MergeResult:
+    """What a finished merge did; `as_dict` is the JSON of the `merge` command."""
+
+    out: str
+    engine: str
+    tensors: int
+    elements: int
+    seconds: float
+    bytes_read: int
+    bytes_written: int
+    peak_rss_bytes: int
+    """Of this process, or of mergekit's where that is larger."""
+    election: dict[str, Any]
+    """Totals over all tensors, and per member in plan order; empty where mergekit ran."""
+    rounding: dict[str, Any]
+    """The total `RoundingRow` of the fp32 result against the base, without its name; empty without a base."""
+    warnings: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain dict for JSON."""
+        return asdict(self) | {"warnings": list(self.warnings)}
+
+
+def peak_rss(children: bool = False) -> int:
+    """Largest resident memory so far of this process (or of its largest finished child), in bytes."""
+    who = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
+    return resource.getrusage(who).ru_maxrss * 1024
