@@ -1,6 +1,11 @@
 """`python -m core …`: the same work from a shell. The commands are in `core/cli`."""
 
-from core.cli import main
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from core.cli import main
+
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

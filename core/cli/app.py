@@ -27,6 +27,7 @@ app = typer.Typer(
 for module in (banks, models, judge, jobs, doctor):
     module.register(app)
 
+INTERRUPTED = 130
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 """What the command line parser raises for a wrong option; its module differs between versions of typer."""
 
@@ -55,11 +56,13 @@ def run(arguments: list[str]) -> int:
     """Run one command; gives its exit code after at most one line of error on stderr."""
     try:
         result = app(args=arguments, prog_name="python -m core", standalone_mode=False)
-        return result if isinstance(result, int) else 0
+        code = result if isinstance(result, int) else 0
+        # typer makes an exit code of an interruption by itself, without a word.
+        return _say("interrupted.", code) if code == INTERRUPTED else code
     except typer.Exit as done:
         return done.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        return _say("interrupted; what was half-written has been removed", 130)
+        return _say("interrupted.", INTERRUPTED)
     except UsageError as problem:
         return _say(f"{_message(problem)} See --help.", 2)
     except MergescopeError as problem:

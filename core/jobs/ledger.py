@@ -23,6 +23,8 @@ from core.jobs.model import LIVE, Event, EventKind, Job, UnknownJobError, Worker
 
 UNSTARTED_SECONDS = 60.0
 """A queued job whose submitter died before it started a worker is lost after this long."""
+SILENT_SECONDS = 10.0
+"""A live job without a heartbeat for this long makes `jobs` ask whether its worker is gone."""
 GRACE_SECONDS = 5.0
 PATIENCE_SECONDS = 2.0
 
@@ -79,7 +81,14 @@ class Ledger:
         return self._job(row)
 
     def jobs(self, limit: int = 100) -> list[Job]:
-        """The latest jobs, newest first."""
+        """The latest jobs, newest first. One that has been silent for long is looked after first."""
+        found = self._latest(limit)
+        silent = time.time() - SILENT_SECONDS
+        if any(one.live and (one.heartbeat or one.created) < silent for one in found) and self.recover():
+            found = self._latest(limit)
+        return found
+
+    def _latest(self, limit: int) -> list[Job]:
         with store.connect(self.path) as db:
             rows = db.execute("SELECT * FROM jobs ORDER BY created DESC, id DESC LIMIT ?", (limit,)).fetchall()
         return [self._job(row) for row in rows]

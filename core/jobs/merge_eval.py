@@ -26,6 +26,9 @@ from core.recipe.model import Recipe
 log = logging.getLogger("mergescope")
 RIVALS = {"best_single": "best single", "base": "base", "uniform": "uniform mean"}
 
+LOAD, LOAD_SECONDS = "load torch and transformers", 5.0
+"""A phase of its own, since the first evaluation would otherwise seem slow and spoil the time left."""
+
 
 class MergeEvalKind(Kind):
     """`{bank, recipe, plan, splits, protocol, also_uniform?, base_name?, device?, batch_size?}`.
@@ -109,6 +112,8 @@ class MergeEval:
         if self.uniform:
             plan = uniform_mean_plan(self.bank, self.recipe.out_dtype)
             result["uniform"] = self._merge("uniform mean", plan, "uniform.yml", "uniform")
+        self.work.phase(LOAD)
+        load_libraries()
         scores: dict[str, dict[str, str]] = {}
         sources: dict[str, dict[str, str]] = {}
         for split in self.splits:
@@ -182,6 +187,7 @@ class MergeEval:
         pool = len(self.bank.checkpoints)
         phases = [_merge_phase("merge", elements, self.recipe.k)]
         phases += [_merge_phase("uniform mean", elements, pool)] if self.uniform else []
+        phases.append(Phase(LOAD, LOAD_SECONDS, "load"))
         for split in self.splits:
             who = ["merge", *(["uniform"] if self.uniform else [])]
             who += ["base", "best_single"] if bank_scores(split, self.protocol) is None else []
@@ -191,6 +197,12 @@ class MergeEval:
                 Phase(_phase_name(one, split.name), 0.01, "eval") for one in ("base", "best_single") if one not in who
             ]
         return [*phases, Phase("compare", 0.5, "compare")]
+
+
+def load_libraries() -> None:
+    """Import what evaluating needs."""
+    import torch  # noqa: F401
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
 
 
 def best_single(bank: Bank, recipe: Recipe) -> str:

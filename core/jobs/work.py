@@ -47,7 +47,7 @@ class Work:
         """Stop beating; the readings of the end are written."""
         self._over.set()
         self._beats.join(timeout=5)
-        self._write()
+        self.write()
 
     def plan(self, phases: Sequence[Phase]) -> None:
         """Say what the job consists of, before the first `phase`."""
@@ -57,7 +57,8 @@ class Work:
         """Begin a phase of the plan; gives the progress function for whatever does it."""
         entered = self._timeline.enter(name, time.monotonic())
         log.info("%s", name)
-        self.ledger.advance(self.job, "stage", {"stage": name})
+        if not self.ledger.advance(self.job, "stage", {"stage": name}):
+            self.stop("ended from outside.")
         self.say(name)
 
         def progress(stage: str, done: float, total: float, unit: str) -> None:
@@ -89,15 +90,15 @@ class Work:
             self._readings |= readings | {"fraction": timeline.fraction, "eta_seconds": timeline.eta()}
             due = time.monotonic() - self._written >= WRITE_SECONDS
         if due:
-            self._write()
+            self.write()
         self.check()
 
     def _beat(self) -> None:
         while not self._over.is_set():
-            self._write()
+            self.write()
             self._over.wait(BEAT_SECONDS)
 
-    def _write(self) -> None:
+    def write(self) -> None:
         """Readings and a heartbeat to the ledger; a ledger that cannot be written does not stop the work."""
         with self._lock:
             readings = self._readings | {"heartbeat": time.time()}

@@ -4,12 +4,19 @@ Run: .venv/bin/python -m pytest tests/unit/cli/test_jobs.py
 """
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from core.jobs import Ledger
 from tests.unit.cli.conftest import Shell
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +62,21 @@ def test_a_request_that_is_none(shell: Shell, tmp_path: Path) -> None:
         assert (found.code, found.out) == (2, "")
     assert shell("jobs", "show", "last").code == 2
     assert not (tmp_path / "home" / "jobs").exists()
+
+
+def test_interrupting_a_shell_that_waits_leaves_the_job_alone(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "core", "jobs", "submit", str(request(tmp_path / "job.json", 2000)), "--wait"]
+    home = tmp_path / "home"
+    environment = os.environ | {"MERGESCOPE_HOME": str(home)}
+    waiting = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    ledger = Ledger(home)
+    end = time.monotonic() + 60
+    while not any(one.state == "running" for one in ledger.live_jobs()) and time.monotonic() < end:
+        time.sleep(0.1)
+    waiting.send_signal(signal.SIGINT)
+    said = waiting.communicate(timeout=30)[1]
+    assert waiting.returncode == 130
+    assert said == "error: interrupted.\n"
+    [job] = ledger.live_jobs()
+    assert job.state == "running"
+    assert ledger.cancel(job.id).state == "cancelled"

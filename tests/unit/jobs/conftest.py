@@ -18,6 +18,8 @@ WAIT_SECONDS = 60.0
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MERGESCOPE_KINDS", "tests.unit.jobs.sleepers")
+    # Models of a few thousand parameters are slower, not faster, on several threads.
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("MERGESCOPE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 

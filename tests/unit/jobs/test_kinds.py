@@ -4,6 +4,7 @@ Run: .venv/bin/python -m pytest tests/unit/jobs/test_kinds.py
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -76,7 +77,8 @@ def test_merge_and_evaluate_gives_scores_comparisons_and_the_bytes_of_the_shell(
     assert (compared["base"]["n"], compared["base"]["clusters"], compared["base"]["mean_a"]) == (4, 2, 0.25)
     assert compared["base"]["mean_b"] == result["means"]["dev"]["merge"]
     stages = [one.data["stage"] for one in ledger.events(done.id) if one.kind == "stage"]
-    assert stages == ["merge", "uniform mean", "evaluate merge on dev", "evaluate uniform on dev", "compare"]
+    evaluated = ["evaluate merge on dev", "evaluate uniform on dev"]
+    assert stages == ["merge", "uniform mean", "load torch and transformers", *evaluated, "compare"]
     assert_the_shell_gives_the_same(done, tmp_path)
 
 
@@ -84,7 +86,9 @@ def assert_the_shell_gives_the_same(done: Job, folder: Path) -> None:
     """The job's own commands, with the merge in a folder of another name."""
     script = done.command.replace("python -m core", f"{sys.executable} -m core").replace(" merged", " elsewhere")
     words = ["/bin/sh", "-ec", script]
-    made = subprocess.run(words, cwd=folder, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False)
+    made = subprocess.run(
+        words, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+    )
     assert made.returncode == 0, made.stderr
     assert (folder / "elsewhere.dev.jsonl").read_bytes() == (done.folder / "scores" / "dev.jsonl").read_bytes()
     weights = "model.safetensors"

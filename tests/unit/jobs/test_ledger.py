@@ -99,6 +99,15 @@ def test_recover_gives_up_on_the_silent_and_the_never_started(ledger: Ledger, mo
     assert "no worker was ever started" in (ledger.job("never").error or "")
 
 
+def test_listing_looks_after_a_job_that_has_been_silent(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(ledger, "dead", Worker(os.getpid(), "1", machine()), state="running")
+    written(ledger, "alive", me(), state="running")
+    assert [one.state for one in ledger.jobs()] == ["running", "running"]
+    later = time.time() + 30
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert {one.id: one.state for one in ledger.jobs()} == {"dead": "lost", "alive": "running"}
+
+
 def test_recover_does_not_touch_a_job_whose_worker_changed_meanwhile(ledger: Ledger) -> None:
     written(ledger, "a", Worker(os.getpid(), "1", machine()))
     assert not ledger.finish("a", "lost", {"error": "x"}, worker=Worker(5, "5", machine()))
