@@ -85,3 +85,9 @@ def sha256_of(path: Path, *, on_bytes: Callable[[int], None] | None = None) -> s
             if on_bytes:
                 on_bytes(len(piece))
     return digest.hexdigest()
+
+
+def is_inside(path: Path, roots: Iterable[Path]) -> bool:
+    """True when `path`, with its links followed, is one of `roots` or lies below one."""
+    real = path.resolve()
+    return any(real == root or root in real.parents for root in (one.resolve() for one in roots))

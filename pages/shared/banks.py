@@ -1,7 +1,8 @@
 """Which banks there are and which one is live, read once per change on disk.
 
 Banks come from `data/`, from MERGESCOPE_BANK (a path, or several joined by the system's path
-separator) and from `?bank=`. Knows nothing about recipes.
+separator) and from `?bank=`, which may name a folder below the working folder or below one of
+MERGESCOPE_ROOTS. Knows nothing about recipes.
 """
 
 import os
@@ -12,6 +13,7 @@ import streamlit as st
 from core.bank import list_banks, load_bank
 from core.bank.model import Bank
 from core.errors import BankError
+from core.files import is_inside
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "data"
@@ -47,15 +49,34 @@ def remember_asked() -> str | None:
     """Add the bank that the address asks for to the selector; a message where there is none.
 
     Called by the frame before it draws the selector. The address is the visitor's: only a folder
-    that holds a `bank.yaml` is accepted, and nothing else of it is shown.
+    below an allowed root that holds a `bank.yaml` is accepted.
     """
     asked = st.query_params.get(KEY)
     if not asked or asked in known_banks():
         return None
+    if not is_allowed(Path(asked)):
+        return (
+            f"The link asks for the bank “{asked[:80]}”, which is outside the folders this explorer may read. "
+            "Start it with `--bank FOLDER`, or name a folder above it in MERGESCOPE_ROOTS."
+        )
     if not has_bank(Path(asked)):
         return f"The link asks for the bank “{asked[:80]}”, but no folder of that name holds a bank.yaml."
     st.session_state["asked_banks"] = [*st.session_state.get("asked_banks", ()), asked][-MAX_ASKED:]
     return None
+
+
+def allowed_roots() -> list[Path]:
+    """Folders below which an address may name a bank: the working folder and MERGESCOPE_ROOTS."""
+    named = os.environ.get("MERGESCOPE_ROOTS", "").split(os.pathsep)
+    return [Path.cwd(), *(Path(one).expanduser() for one in named if one)]
+
+
+def is_allowed(path: Path) -> bool:
+    """True for a path below one of the allowed roots, links followed."""
+    try:
+        return is_inside(path, allowed_roots())
+    except (OSError, ValueError):
+        return False
 
 
 def has_bank(path: Path) -> bool:

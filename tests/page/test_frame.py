@@ -41,6 +41,7 @@ def test_a_bank_of_the_user_comes_first_and_can_be_named_in_the_address(
 ) -> None:
     named = open_frame(monkeypatch, tmp_path, named=made).run()
     assert named.selectbox(key="bank").value == str(made)
+    monkeypatch.setenv("MERGESCOPE_ROOTS", str(made.parent))
     asked = open_frame(monkeypatch, tmp_path)
     asked.query_params["bank"] = str(made)
     asked.run()
@@ -161,7 +162,18 @@ def test_a_bank_that_is_not_there_is_said_and_the_first_is_shown(
     test.run()
     assert not test.exception
     assert len(test.title) == 1
-    assert any("no folder of that name holds a bank.yaml" in one for one in warnings(test))
+    said = " ".join(warnings(test))
+    assert "holds a bank.yaml" in said or "outside the folders this explorer may read" in said
+
+
+def test_a_bank_outside_the_allowed_roots_is_not_opened_by_an_address(
+    made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    test = open_frame(monkeypatch, tmp_path)
+    test.query_params["bank"] = str(made)
+    test.run()
+    assert any("outside the folders this explorer may read" in one for one in warnings(test))
+    assert test.title[0].value != "A made bank"
 
 
 def test_a_broken_bank_says_why_and_leaves_the_selector(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

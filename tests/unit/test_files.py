@@ -71,3 +71,15 @@ def test_the_hash_is_of_every_byte_and_the_reader_hears_of_each(tmp_path: Path) 
     heard: list[int] = []
     assert files.sha256_of(path, on_bytes=heard.append) == hashlib.sha256(content).hexdigest()
     assert sum(heard) == len(content)
+
+
+def test_a_link_out_of_the_roots_is_outside(tmp_path: Path) -> None:
+    root, other = tmp_path / "root", tmp_path / "rooted"
+    (root / "bank").mkdir(parents=True)
+    other.mkdir()
+    (root / "link").symlink_to(other)
+    assert files.is_inside(root / "bank", [other, root])
+    assert files.is_inside(root, [root])
+    assert not files.is_inside(root / "link", [root])
+    assert not files.is_inside(root / ".." / "rooted", [root])
+    assert not files.is_inside(other, [])
