@@ -144,7 +144,7 @@ def _add_cells(
     if chosen in names:
         at = names.index(chosen)
         box = {"x0": x[at] - 0.5, "x1": x[at] + 0.5, "y0": y[at] - 0.5, "y1": y[at] + 0.5}
-        line = {"color": colours.rule, "width": 3}
+        line = {"color": colours.loss, "width": 3}
         figure.add_shape(type="rect", xref=f"x{axes}", yref=f"y{axes}", line=line, **box)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.charts.result_words import p_text, signed
-from core.charts.words import counted
+from core.charts.words import counted, number
 
 ORDER = ("running", "queued", "succeeded", "failed", "lost", "cancelled")
 ADVICE = (
@@ -24,7 +24,7 @@ ADVICE = (
 def headline(jobs: Sequence[Any]) -> str:
     """How many runs, and how they stand: `Three runs: one running, two succeeded`."""
     found = Counter(one.state for one in jobs)
-    parts = [f"{counted(found[state], '').strip()} {state}" for state in ORDER if found[state]]
+    parts = [f"{number(found[state])} {state}" for state in ORDER if found[state]]
     if len(jobs) == 1:
         return f"One run, {jobs[0].state}"
     return f"{counted(len(jobs), 'run').capitalize()}: {', '.join(parts)}"
