@@ -27,7 +27,7 @@ log = logging.getLogger("mergescope")
 
 
 def run_worker(ledger: Ledger, job: str) -> int:
-    """Do a queued job in this process; gives the exit code: 0, 1 for failure, 130 for cancelled.
+    """Do a queued job in this process; gives the exit code: 0, 1 for failure, 3 for cancelled.
 
     Raises JobError when the job is unknown, has begun or has ended.
     """
@@ -84,7 +84,7 @@ def _outcome(ledger: Ledger, found: Job, kind: Kind, work: Work) -> int:
         kind.remove_half_written(found.spec, found.folder)
         ledger.finish(found.id, "cancelled", {"error": str(problem)})
         log.info("%s", problem)
-        return 130
+        return 3
     except BaseException as problem:
         work.stopping = True
         message = failure_message(problem)
