@@ -19,12 +19,12 @@ from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, pl
 
 st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
 st.logo(wordmark(is_dark()), size="medium")
-NAMES = [name for name in ("bank", "recipe", "runs", "precision", "results") if (PAGES / f"{name}.py").exists()]
+OTHERS = ("recipe", "runs", "precision", "results")
 # The first page answers at / and, for links that name it, at /bank.
 page = st.navigation(
     [
         st.Page(PAGES / "bank.py", title="Bank", url_path="start", default=True),
-        *(st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one) for one in NAMES[1:]),
+        *(st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one) for one in OTHERS),
         st.Page(PAGES / "bank.py", title="Bank", url_path="bank", visibility="hidden"),
     ],
     position="top",

@@ -10,14 +10,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.bank.model import Bank
+from core.jobs import LIVE, Job
 from core.recipe import recipe_to_dict, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS, preset
 from pages.shared import banks, details, recipes
+from pages.shared.runs import duration
 from pages.shared.show import ledger, plain
 
 LAST_PRESET = "last_preset"
-LIVE = ("queued", "running")
 
 
 def bank_row() -> tuple[DeltaGenerator, DeltaGenerator]:
@@ -52,7 +53,9 @@ def describe_bank(bank: Bank, slot: DeltaGenerator) -> None:
         parts.append("scores only")
     if bank.kind == "illustrative":
         parts.append("**illustrative reconstruction**")
-    slot.markdown(" · ".join(parts), anchors=False)
+    live = len(_live())
+    running = "nothing is running" if not live else f"{live} {'run is' if live == 1 else 'runs are'} live"
+    slot.markdown(" · ".join(parts) + f"  \n:small[{running}]", anchors=False)
 
 
 def recipe_name(bank: Bank, recipe: Recipe) -> str:
@@ -112,38 +115,29 @@ def link_to(bank: Bank, recipe: Recipe) -> str:
 
 
 def running_line() -> None:
-    """One line a live run, refreshed every second; nothing moves and nothing is drawn when none is."""
-    if any(one.state in LIVE for one in ledger().jobs(20)):
+    """One line a live run, refreshed every second; nothing moves when none is."""
+    if _live():
         _live_runs()
+
+
+def _live() -> list[Job]:
+    return [one for one in ledger().jobs(20) if one.state in LIVE]
 
 
 @st.fragment(run_every=1.0)
 def _live_runs() -> None:
-    live = [one for one in ledger().jobs(20) if one.state in LIVE]
+    live = _live()
     if not live:
         st.rerun()
     for one in live[:3]:
-        st.progress(_share(one), text=progress_text(one))
+        st.progress(min(max(one.fraction, 0.0), 1.0), text=progress_text(one))
     if len(live) > 3:
         st.caption(f"and {len(live) - 3} more: see Runs")
 
 
-def _share(job: Any) -> float:
-    return min(max(job.done / job.total, 0.0), 1.0) if job.total else 0.0
-
-
-def progress_text(job: Any) -> str:
-    """Such as `merge S3: writing, 62 %, about 8 s left`."""
-    parts = [job.stage or job.state]
-    if job.total:
-        parts.append(f"{100 * _share(job):.0f} %")
+def progress_text(job: Job) -> str:
+    """Such as `rl_only: S3 · merge: writing · 62 % · about 8 s left`; the share is of the whole run."""
+    parts = [job.title, job.stage or job.state, f"{100 * job.fraction:.0f} %"]
     if job.eta_seconds is not None:
         parts.append(f"about {duration(job.eta_seconds)} left")
-    return f"{job.title}: " + ", ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: `8 s`, `3 min`, `2.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    return plain(" · ".join(parts))

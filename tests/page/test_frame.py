@@ -209,3 +209,23 @@ def test_a_bank_of_scores_only_says_why_it_cannot_be_merged(
 def _labels(test: object) -> list[str]:
     """Labels of the menu buttons, which AppTest does not know by kind."""
     return [one.proto.label for one in test.get("menu_button")]  # type: ignore[attr-defined]
+
+
+def test_progress_is_said_in_words_and_of_the_whole_run(tmp_path: Path) -> None:
+    from core.jobs import Job
+    from pages.shared.topline import progress_text
+
+    job = Job(
+        id="1", kind="merge", title="made: S3", spec={}, state="running", created=0, started=0, finished=None, pid=1,
+        device="cpu", stage="writing", done=9, total=10, unit="tensors", fraction=0.62, eta_seconds=8.0, heartbeat=0,
+        cancel_requested=False, executor="local", error=None, result=None, folder=tmp_path, log=tmp_path, command="",
+    )  # fmt: skip
+    assert progress_text(job).replace("\\", "") == "made: S3 · writing · 62 % · about 8 s left"
+
+
+def test_with_no_live_run_the_top_line_says_so_and_nothing_refreshes(
+    made: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    test = open_frame(monkeypatch, tmp_path, named=made).run()
+    assert "nothing is running" in texts(test)
+    assert not test.get("progress")

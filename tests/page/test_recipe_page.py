@@ -15,10 +15,12 @@ from tests.page.made_bank import open_frame, texts, write_bank
 pytestmark = pytest.mark.page
 
 
-def recipe_page(monkeypatch: pytest.MonkeyPatch, home: Path, **address: str | list[str]) -> AppTest:
-    test = open_frame(monkeypatch, home, **{key: value for key, value in address.items() if key != "bank"})
-    test.query_params["bank"] = str(address.get("bank", "s3_card"))
-    return test.run().switch_page("recipe.py").run()
+def recipe_page(
+    monkeypatch: pytest.MonkeyPatch, home: Path, *, named: Path | None = None, **address: str | list[str]
+) -> AppTest:
+    """The Recipe page of the published recipe's bank, or of one that was named at the start."""
+    where = {} if named else {"bank": "s3_card"}
+    return open_frame(monkeypatch, home, named=named, **where, **address).run().switch_page("recipe.py").run()
 
 
 def test_the_published_recipe_gives_the_published_picks_and_weights(
@@ -99,12 +101,12 @@ def test_a_tie_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if row["checkpoint"] == "110":
             row["score"] = first[row["task"]]
     (bank / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    test = recipe_page(monkeypatch, tmp_path, bank=str(bank), k="1", ban=["120", "130"])
+    test = recipe_page(monkeypatch, tmp_path, named=bank, k="1", ban=["120", "130"])
     assert "100 ties with 110" in texts(test)
 
 
 def test_all_but_one_banned_still_draws(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bank = write_bank(tmp_path / "bank")
-    test = recipe_page(monkeypatch, tmp_path, bank=str(bank), ban=["100", "110", "120"], lam="0", tau="0.001")
+    test = recipe_page(monkeypatch, tmp_path, named=bank, ban=["100", "110", "120"], lam="0", tau="0.001")
     assert not test.exception and not test.error
     assert test.title[0].value.startswith("One pick")
