@@ -171,8 +171,17 @@ def _said() -> None:
     if refused:
         st.error(refused, icon=":material/error:")
     elif sent:
-        note(f"Queued as run {sent}. It goes on when this page is closed.")
-        page_link("runs", "Watch it in Runs")
+        try:
+            job = ledger().job(sent)
+        except MergescopeError:  # its ledger was removed
+            del st.session_state[SENT]
+            return
+        if job.live:
+            note(f"{job.state.capitalize()} as run {sent}. It goes on when this page is closed.")
+            page_link("runs", "Watch it in Runs")
+        else:
+            note(f"Run {sent}: {job.state}.")
+            page_link(*(("results", "See the verdict") if job.state == "succeeded" else ("runs", "See why in Runs")))
 
 
 def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: dict[str, Any]) -> Any:

@@ -16,7 +16,6 @@ from pages.shared.runs import LIVE, OPEN, choose_run, duration, merged_folder, n
 from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"
-TABLE = "runs_table"
 LIMIT = 200
 
 
@@ -52,20 +51,27 @@ def board() -> None:
     if was_live and not live:
         st.rerun()
     st.title(headline(jobs), anchor=False)
-    overview(jobs)
+    table = st.container()
     job = choose_run(jobs, "Open run", first=jobs[0].id)
+    with table:
+        overview(jobs, job.id)
     one_run(job)
 
 
-def overview(jobs: list[Any]) -> None:
-    """The table; choosing a row opens that run."""
+def overview(jobs: list[Any], opened: str) -> None:
+    """The table, the open run marked; choosing a row opens that run.
+
+    The key changes with the open run and with new runs, so that the mark is never on another row.
+    """
     ids = [one.id for one in jobs]
+    key = f"runs_table_{ids[0]}_{opened}"
     st.dataframe(
         run_table(jobs),
-        key=TABLE,
+        key=key,
         hide_index=True,
-        on_select=lambda: open_chosen(ids),
+        on_select=lambda: open_chosen(ids, key),
         selection_mode="single-row",
+        selection_default={"selection": {"rows": [ids.index(opened)]}},
         height="content" if len(jobs) <= 8 else 330,
         alt="Runs with their state, progress, device, time and result; the newest first",
         column_config={
@@ -90,9 +96,9 @@ def run_table(jobs: list[Any]) -> pd.DataFrame:
     )
 
 
-def open_chosen(ids: list[str]) -> None:
+def open_chosen(ids: list[str], key: str) -> None:
     """Open the run whose row was chosen; a callback."""
-    rows = st.session_state[TABLE]["selection"]["rows"]
+    rows = st.session_state[key]["selection"]["rows"]
     if rows and rows[0] < len(ids):
         st.session_state[OPEN] = ids[rows[0]]
 

@@ -16,6 +16,8 @@ from pages.shared.show import is_dark, plain
 LIVE = ("queued", "running")
 OPEN = "run"
 """Session and address key of the run that Runs, Precision and Results show."""
+WRITTEN = "run_in_address"
+"""What `choose_run` last wrote into the address: anything else there is the visitor's."""
 REPORT = "merge_report.parquet"
 PAGES = Path(__file__).resolve().parents[1]
 
@@ -88,21 +90,32 @@ def of_bank(job: Any, root: Path) -> bool:
 
 
 def run_label(job: Any) -> str:
-    """One run in a menu: its title, when it was started, and its state where it is not a success."""
-    state = "" if job.state == "succeeded" else f", {job.state}"
-    return f"{job.title}, {when(job.created)}{state}"
+    """One run in a menu: its title and when it was started; never its state, which a menu would not keep up with."""
+    return f"{job.title}, {when(job.created)}"
 
 
 def choose_run(jobs: Sequence[Any], label: str, *, first: str | None = None) -> Any:
-    """A menu of runs, in the address as `run`; `first` is chosen where none is asked for."""
+    """A menu of runs; its choice is in the address as `run`, and `first` is chosen where none is asked for.
+
+    The address is written here and not by the widget, which would write the label in place of the id.
+    """
     by_id = {one.id: one for one in jobs}
-    ids = list(by_id)
-    if st.session_state.get(OPEN) not in by_id:
-        asked = st.query_params.get(OPEN)
-        st.session_state[OPEN] = asked if asked in by_id else first if first in by_id else ids[0]
+    asked = st.query_params.get(OPEN)
+    if asked in by_id and asked != st.session_state.get(WRITTEN):
+        st.session_state[OPEN] = asked
+    elif st.session_state.get(OPEN) not in by_id:
+        st.session_state[OPEN] = first if first in by_id else next(iter(by_id))
     chosen = st.selectbox(
-        label, ids, format_func=lambda one: run_label(by_id[one]), key=OPEN, bind="query-params", filter_mode="contains"
+        label,
+        list(by_id),
+        format_func=lambda one: run_label(by_id[one]),
+        key=OPEN,
+        persist_state="session",
+        filter_mode="contains",
     )
+    if asked != chosen:
+        st.query_params[OPEN] = chosen
+    st.session_state[WRITTEN] = chosen
     return by_id[chosen]
 
 

@@ -66,7 +66,7 @@ def test_the_panel_says_what_it_takes_and_submits_exactly_the_plan(
     assert job.spec["splits"] == ["dev", "test"]
     assert job.spec["protocol"] == bank.splits["dev"].protocol.as_dict()  # type: ignore[union-attr]
     assert job.spec["also_uniform"] is False
-    assert f"Queued as run {job.id}" in texts(test)
+    assert f"as run {job.id}. It goes on when this page is closed" in texts(test)
     assert job.pid != os.getpid()
     own_ledger.cancel(job.id)
 
@@ -179,5 +179,7 @@ def test_the_run_of_the_address_is_open_and_a_wrong_one_does_no_harm(
     Ledger(home).cancel(second)
     asked = runs_page(monkeypatch, home, run=finished.job.id)
     assert asked.selectbox(key="run").value == finished.job.id
+    asked.selectbox(key="run").select(second).run()
+    assert asked.query_params["run"] in (second, [second])
     wrong = runs_page(monkeypatch, home, run="../../etc/passwd")
     assert wrong.selectbox(key="run").value == second
