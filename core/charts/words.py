@@ -52,7 +52,7 @@ def bank_sentence(rows: ScoreRows, split: str, samples: int, noise: tuple[float,
     tasks = rows.scores.shape[1]
     best, worst = int(rows.means[:pool].argmax()), int(rows.means[:pool].argmin())
     ties = [rows.names[i] for i in range(pool) if abs(rows.means[i] - rows.means[best]) < 1e-12]
-    said = f"The best of {counted(pool, 'checkpoint')}, {listed(ties, 4)}, solves "
+    said = f"The best of {counted(pool, 'checkpoint')}, {listed(ties, 4)}, {'solves' if len(ties) == 1 else 'solve'} "
     said += f"{solved(rows.means[best], tasks, samples)} {split} tasks"
     if pool > 1:
         said += f"; the weakest, {rows.names[worst]}, {solved(rows.means[worst], tasks, samples)}"

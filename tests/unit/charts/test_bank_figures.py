@@ -107,6 +107,11 @@ def test_the_sentence_counts_tasks_and_names_the_noise() -> None:
     )
 
 
+def test_shared_first_places_are_all_named() -> None:
+    twins = bank.score_rows(NAMES, SCORES[[0, 1, 0]], ("base", None), [(0, 1)] * 3)
+    assert "a and c, solve 2 of 4 dev tasks; the weakest, b, 1 of 4." in words.bank_sentence(twins, "dev", 1, None)
+
+
 def test_the_alternative_names_the_picks_in_order() -> None:
     assert "picks in order: c, a." in words.heatmap_alt(rows(), "dev", 1, {"a": 2, "c": 1})
 
