@@ -4,24 +4,14 @@ The server's output goes to a file and is printed when a journey fails. Jobs go 
 session, so a journey never sees the runs of another checkout.
 """
 
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.find import chromium
-
-ROOT = Path(__file__).resolve().parents[2]
-READY = '[data-testid="stApp"][data-test-script-state="notRunning"][data-test-connection-state="CONNECTED"]'
+from tests.browser.server import Server, start_server, stop_server
 
 expect.set_options(timeout=30_000)
 
@@ -31,54 +21,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-@dataclass
-class Server:
-    """A running explorer: where it listens, where its runs go, what it printed."""
-
-    url: str
-    home: Path
-    log: Path
-    process: subprocess.Popen[bytes]
-
-
-def free_port() -> int:
-    """A port that nothing listens on now."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
-def start_server(home: Path, log: Path) -> Server:
-    """Start the explorer on a free port and wait until it answers; raises with its output otherwise."""
-    port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
-    environment = os.environ | {"MERGESCOPE_HOME": str(home)}
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
-        )
-    server = Server(f"http://127.0.0.1:{port}", home, log, process)
-    for _ in range(240):
-        try:
-            urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1).read()
-            return server
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.25)
-            if process.poll() is not None:
-                break
-    raise RuntimeError(f"the explorer did not start:\n{log.read_text()}")
-
-
-def stop_server(server: Server) -> None:
-    """End the explorer's own process; its jobs are detached and live on."""
-    server.process.terminate()
-    try:
-        server.process.wait(10)
-    except subprocess.TimeoutExpired:
-        server.process.kill()
-        server.process.wait(10)
 
 
 @pytest.fixture(scope="session")
@@ -117,18 +59,6 @@ def page(context: BrowserContext) -> Page:
     made = context.new_page()
     made.set_default_timeout(30_000)
     return made
-
-
-def visit(page: Page, address: str, expected: str) -> None:
-    """Open an address and wait for the script to finish and for the text the test is about."""
-    page.goto(address)
-    settle(page)
-    page.get_by_text(expected).first.wait_for(timeout=30_000)
-
-
-def settle(page: Page) -> None:
-    """Wait until the page has drawn everything it was asked for."""
-    page.wait_for_selector(READY, timeout=60_000)
 
 
 @pytest.hookimpl(hookwrapper=True)

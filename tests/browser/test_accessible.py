@@ -7,7 +7,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
-from tests.browser.conftest import Server, visit
+from tests.browser.server import Server, visit
 from tests.browser.test_first_look import PAGES
 
 

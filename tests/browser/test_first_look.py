@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import ROOT, Server, settle, visit
+from tests.browser.server import ROOT, Server, settle, visit
 
 PAGES = {
     "": "Who solves what",

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from core.jobs import Ledger
 from core.jobs.model import Job
-from tests.browser.conftest import ROOT, Server, settle, start_server, stop_server, visit
+from tests.browser.server import ROOT, Server, settle, start_server, stop_server, visit
 
 LIVE = ("queued", "running")
 
