@@ -150,10 +150,8 @@ def _how_far(job: Job) -> str:
     return f"{100 * job.fraction:.0f} %{left}"
 
 
-def _seconds(job: Job) -> float | None:
-    if job.started is None:
-        return None
-    return round((job.finished or time.time()) - job.started, 1)
+def _seconds(job: Job) -> str:
+    return f"{(job.finished or time.time()) - job.started:.1f}" if job.started is not None else ""
 
 
 def _detail(data: dict[str, Any]) -> str:

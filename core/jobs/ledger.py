@@ -114,7 +114,7 @@ class Ledger:
         with store.connect(self.path) as db, store.transaction(db):
             if store.live_row(db, job) is None:
                 state = self.job(job).state
-                raise JobError(f"job {job} is {state}; only a queued or running job can be cancelled.")
+                raise JobError(f"job {job} has ended: {state}. Only a queued or running job can be cancelled.")
             store.append(db, job, "cancel", {"by": os.getpid()})
         end = time.monotonic() + min(PATIENCE_SECONDS, grace)
         while (found := self.job(job)).live and time.monotonic() < end:

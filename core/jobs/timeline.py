@@ -17,7 +17,7 @@ class Phase:
 
     name: str
     seconds: float
-    """Expected, above 0. Only ratios matter once the first phases have been measured."""
+    """Expected, above 0; corrected by what phases of its group really took."""
     group: str
     """Phases of one group are expected to be wrong by one common factor."""
     main_stage: str | None = None
@@ -64,38 +64,38 @@ class Timeline:
         return min((before + self._share * self.phases[self._at].seconds) / whole, 1.0)
 
     def eta(self) -> float | None:
-        """Seconds left, or None while neither this phase nor one like it has shown its rate.
+        """Seconds left, or None while no phase has shown its rate yet.
 
-        This phase by its own rate, later ones by their expected seconds times what their group, or
-        else all phases so far, took in relation to what was expected of them.
+        This phase by its own rate once it has one; what is left of the others is their expected seconds,
+        times what phases of their group took in relation to what was expected of them.
         """
-        if self._at < 0:
+        if self._at < 0 or self._factor(None) is None:
             return None
-        left = self._left_in_phase()
-        if left is None:
-            return None
-        for phase in self.phases[self._at + 1 :]:
-            factor = self._factor(phase.group) or self._factor(None)
-            if factor is None:
-                return None
-            left += phase.seconds * factor
-        return left
+        later = self.phases[self._at + 1 :]
+        return self._left_in_phase() + sum(one.seconds * (self._factor(one.group) or 1.0) for one in later)
 
-    def _left_in_phase(self) -> float | None:
-        ran = self._now - (self._moving_since or self._now)
+    def _left_in_phase(self) -> float:
         if self._share >= 1.0:
             return 0.0
-        if ran >= FIRST_SECONDS and self._share >= FIRST_SHARE:
-            return ran * (1 - self._share) / self._share
-        factor = self._factor(self.phases[self._at].group)
-        return None if factor is None else factor * self.phases[self._at].seconds * (1 - self._share)
+        if self._has_rate:
+            return self._ran * (1 - self._share) / self._share
+        phase = self.phases[self._at]
+        return max(phase.seconds * (self._factor(phase.group) or 1.0) - (self._now - self._entered), 0.0)
+
+    @property
+    def _has_rate(self) -> bool:
+        return self._ran >= FIRST_SECONDS and self._share >= FIRST_SHARE
+
+    @property
+    def _ran(self) -> float:
+        """Seconds since the present phase first moved: loading before that does not count in its rate."""
+        return 0.0 if self._moving_since is None else self._now - self._moving_since
 
     def _factor(self, group: str | None) -> float | None:
         """Measured over expected seconds, of the phases of a group or of all; None before any."""
         measured = [(self.phases[at].seconds, took) for at, took in self._took.items() if self._of(at, group)]
-        ran = self._now - self._entered
-        if self._of(self._at, group) and ran >= FIRST_SECONDS and self._share >= FIRST_SHARE:
-            measured.append((self.phases[self._at].seconds * self._share, ran))
+        if self._of(self._at, group) and self._has_rate:
+            measured.append((self.phases[self._at].seconds * self._share, self._now - self._entered))
         expected = sum(seconds for seconds, _ in measured)
         return sum(took for _, took in measured) / expected if expected > 0 else None
 

@@ -51,7 +51,7 @@ def test_cancelling_and_recovering(shell: Shell, tmp_path: Path) -> None:
     assert shell("jobs", "cancel", begun["id"], "--json").json["state"] == "cancelled"
     again = shell("jobs", "cancel", begun["id"])
     assert (again.code, again.out) == (1, "")
-    assert "only a queued or running job" in again.err
+    assert "Only a queued or running job" in again.err
     assert Ledger().live_jobs() == []
 
 

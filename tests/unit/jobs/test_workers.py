@@ -47,14 +47,13 @@ def test_a_job_runs_in_a_process_of_its_own_and_its_result_is_in_the_ledger(ledg
 
 
 def test_progress_time_left_and_a_heartbeat_are_seen_while_it_runs(ledger: Ledger, until: Until) -> None:
-    job = ledger.submit("sleep", {"steps": 80, "pause": 0.05}, "slow")
+    job = ledger.submit("sleep", {"steps": 400}, "slow")
     early = until(ledger, job, lambda one: one.state == "running" and one.done > 0)
-    assert early.eta_seconds is None
     assert early.stage == "count: counting"
-    assert (early.total, early.unit) == (80, "numbers")
+    assert (early.total, early.unit) == (400, "numbers")
     later = until(ledger, job, lambda one: one.eta_seconds is not None)
     assert later.eta_seconds is not None
-    assert 0 < later.eta_seconds < 30
+    assert 0 < later.eta_seconds < 300
     assert 0 < later.fraction < 1
     assert later.heartbeat is not None
     assert time.time() - later.heartbeat < 10
@@ -86,7 +85,7 @@ def test_cancelling_stops_it_and_removes_what_was_half_written(ledger: Ledger, u
     assert running.worker is not None
     assert sorted(path.name for path in done.folder.iterdir()) == ["spec.json", "worker.log"]
     assert kinds(ledger, job)[-2:] == ["cancel", "cancelled"]
-    with pytest.raises(JobError, match="is cancelled; only a queued or running job"):
+    with pytest.raises(JobError, match=r"has ended: cancelled\. Only a queued or running job"):
         ledger.cancel(job)
 
 
@@ -129,19 +128,22 @@ def test_a_killed_worker_is_lost_after_recover_and_not_before(ledger: Ledger, un
 
 
 def test_two_jobs_on_one_device_run_one_after_the_other_in_order(ledger: Ledger, until: Until) -> None:
-    first = ledger.submit("sleep", {"steps": 40, "device": "cuda:0"}, "first")
+    first = ledger.submit("sleep", {"steps": 2000, "device": "cuda:0"}, "first")
     until(ledger, first, lambda one: one.state == "running")
     second = ledger.submit("sleep", {"steps": 1, "device": "cuda:0"}, "second")
     waiting = until(ledger, second, lambda one: one.device is not None)
     assert waiting.state == "queued"
     assert waiting.stage == f"waiting for cuda:0: job {first} is using it"
     third = ledger.submit("sleep", {"steps": 1, "device": "cuda:0"}, "third")
+    until(ledger, third, lambda one: one.device is not None)
     other = until(ledger, ledger.submit("sleep", {"steps": 1, "device": "cpu"}, "elsewhere"), ended)
-    ends = [until(ledger, job, ended) for job in (first, second, third)]
-    results = [one.result or {} for one in ends]
+    assert other.state == "succeeded"
+    assert [ledger.job(one).state for one in (first, second, third)] == ["running", "queued", "queued"]
+    before = time.time()
+    ledger.cancel(first)
+    results = [until(ledger, job, ended).result or {} for job in (second, third)]
+    assert results[0]["began"] >= before
     assert results[0]["ended"] <= results[1]["began"]
-    assert results[1]["ended"] <= results[2]["began"]
-    assert (other.result or {})["began"] < results[0]["ended"], "another device is not held up"
 
 
 def test_a_killed_holder_frees_the_device_and_one_that_waits_can_be_cancelled(ledger: Ledger, until: Until) -> None:
