@@ -41,8 +41,10 @@ def main() -> None:
         note(f"This merge is of the bank {Path(job.spec['bank']).name}, not of the bank above.")
     report = read(folder)
     found = words.summary(report, total_of(job, what))
-    headline(found, what)
-    if what == "merge" and normalized(job) and found.lost < 0.01 * found.changed and members_are_bf16(folder):
+    headline(found, what, done=job.spec.get("recipe", {}).get("out_dtype") == "bfloat16")
+    if found.lost >= 0.01 * max(found.changed, 1):
+        note(words.what_would_save(sizes_of(report)))
+    elif what == "merge" and normalized(job) and found.changed and members_are_bf16(folder):
         st.info(words.WHY_SO_LITTLE, icon=":material/info:")
     where_it_is_lost(report)
     one_tensor(report)
@@ -113,9 +115,14 @@ def _read(folder: str, stamp: int, size: int) -> "pd.DataFrame":
     return read_report(Path(folder))
 
 
-def headline(found: "words.Summary", what: str) -> None:
+def sizes_of(rows: "pd.DataFrame") -> np.ndarray:
+    """The histograms of some tensors added up."""
+    return np.sum(np.stack([np.asarray(one) for one in rows["histogram"]]), axis=0)
+
+
+def headline(found: "words.Summary", what: str, *, done: bool) -> None:
     """The one number, in a sentence, then the figures behind it."""
-    st.title(words.headline(found, what), anchor=False)
+    st.title(words.headline(found, what, done=done), anchor=False)
     note(words.basis(found))
     with st.container(horizontal=True, gap="large", key="precision_figures"):
         for name, value, help_text in words.metrics(found):
@@ -159,7 +166,7 @@ def one_tensor(report: "pd.DataFrame") -> None:
         st.session_state[TENSOR] = ALL
     chosen = st.selectbox("Tensor", options, key=TENSOR, persist_state="session", filter_mode="contains")
     rows = report if chosen == ALL else report[report["name"] == chosen]
-    counts = np.sum(np.stack([np.asarray(one) for one in rows["histogram"]]), axis=0)
+    counts = sizes_of(rows)
     st.markdown(words.tensor_sentence(chosen, rows), anchors=False)
     chart(
         figures.ulp_histogram(counts, dark=is_dark()),

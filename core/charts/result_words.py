@@ -19,8 +19,13 @@ def signed(value: float) -> str:
 
 
 def p_text(value: float) -> str:
-    """A p-value: `0.27`, `0.043`, `under 0.001`."""
-    return "under 0.001" if value < 0.001 else f"{value:.{2 if value >= 0.1 else 3}f}"
+    """A p-value: `0.27`, `0.043`, `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"{value:.{2 if value >= 0.1 else 3}f}"
+
+
+def p_said(value: float) -> str:
+    """A p-value in a sentence: `p 0.27`, `p < 0.001`."""
+    return f"p {p_text(value)}"
 
 
 def main_split(splits: Sequence[str], chosen_on: str) -> str:
@@ -43,12 +48,12 @@ def evidence(found: Comparison, samples: int) -> str:
     n = found["n"]
     low, high = (one * n for one in found["interval"])
     scenarios = found.get("p_value_by_cluster")
-    by_scenario = "" if scenarios is None else f", by scenario p {p_text(scenarios)}"
+    by_scenario = "" if scenarios is None else f", by scenario {p_said(scenarios)}"
     each = "one sample" if samples == 1 else f"{samples} samples"
     return (
         f"Measured: merge {found['mean_b'] * n:.1f}, best single {found['mean_a'] * n:.1f} of {n} tasks with {each} "
         f"each. Difference {signed(found['difference'] * n)} tasks, 95 % interval {signed(low)} to {signed(high)}, "
-        f"p {p_text(found['p_value'])} ({found['test']}){by_scenario}. A true difference of "
+        f"{p_said(found['p_value'])} ({found['test']}){by_scenario}. A true difference of "
         f"{found['minimum_detectable'] * n:.1f} tasks would be detected with 80 % power."
     )
 
@@ -117,18 +122,18 @@ def comparison_table(comparisons: Mapping[str, Mapping[str, Comparison]], names:
             scenarios = found.get("p_value_by_cluster")
             rows.append(
                 {
-                    "split": split,
+                    "split": f"{split}, {n} tasks",
                     "merge against": names.get(rival, rival),
-                    "tasks": str(n),
                     "difference": signed(found["difference"] * n),
                     "95 % interval": f"{signed(low)} to {signed(high)}",
                     "p": p_text(found["p_value"]),
                     "p by scenario": "" if scenarios is None else p_text(scenarios),
-                    "gained": str(len(found["gained"])),
-                    "lost": str(len(found["lost"])),
+                    "gained, lost": f"{len(found['gained'])}, {len(found['lost'])}",
                     "detectable": f"{found['minimum_detectable'] * n:.1f}",
                     "verdict": found["verdict"],
                 }
             )
     table = pd.DataFrame(rows)
-    return table if (table["p by scenario"] != "").any() else table.drop(columns="p by scenario")
+    if not (table["p by scenario"] != "").any():
+        table = table.drop(columns="p by scenario")
+    return table.map(lambda text: text.replace(" ", "\N{NO-BREAK SPACE}"))

@@ -251,7 +251,7 @@ def loss_table(report: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("lost, % of changed", ascending=False, na_position="last", kind="stable")
 
 
-def ulp_histogram(counts: Sequence[int], *, dark: bool) -> go.Figure:
+def ulp_histogram(counts: Sequence[int] | np.ndarray, *, dark: bool) -> go.Figure:
     """Sizes of one tensor's changes in half-ulps of the base, with the line below which bf16 drops them.
 
     `counts` has 24 bins whose edges are powers of two, 2^-12 to 2^12; the first and last are open.
@@ -338,7 +338,7 @@ def _histogram_layout(highest: float, *, dark: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def histogram_table(counts: Sequence[int]) -> pd.DataFrame:
+def histogram_table(counts: Sequence[int] | np.ndarray) -> pd.DataFrame:
     """The bins of `ulp_histogram` as a table."""
     edges = [_edge(LOWEST + at) for at in range(BINS + 1)]
     total = max(int(np.sum(counts)), 1)

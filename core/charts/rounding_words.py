@@ -58,21 +58,21 @@ def cosine_text(value: float) -> str:
     return f"{value:.4f}" if 0.995 <= value < 0.99995 else f"{value:.2f}"
 
 
-def headline(found: Summary, what: str = "merge") -> str:
-    """The one number first."""
+def headline(found: Summary, what: str = "merge", *, done: bool = False) -> str:
+    """The one number first; `done` where the file was written in bf16, so that it has happened."""
     if not found.changed:
         return f"This {what} changed no parameter of the base"
     share = percent(found.lost / found.changed) if found.lost else "none"
-    said = f"bf16 would round away {share} of this {what}'s changed parameters"
+    said = f"bf16 {'rounded' if done else 'would round'} away {share} of this {what}'s changed parameters"
     if found.lost == found.changed:
-        return f"{said}; nothing of the change would be left"
+        return f"{said}; nothing of the change {'is' if done else 'would be'} left"
     if math.isnan(found.cosine):
         return said
     return f"{said}; the direction survives at cosine {cosine_text(found.cosine)}"
 
 
 WHY_SO_LITTLE = (
-    "Why so little: the members are bf16 files, so each of their changes is at least a step of bf16, and with "
+    "Why so little: the members are bf16 files, so each of their changes is at least about a step of bf16, and with "
     "*normalize* on the merge is a weighted mean of the changes that agree, which is no smaller than the smallest of "
     "them. What divides a change makes it vulnerable: a scale below 1, *normalize* off, the uniform mean, or members "
     "kept in float32."
@@ -85,6 +85,20 @@ def basis(found: Summary) -> str:
     return (
         f"Measured: the float32 result of the merge against its base, all {found.elements:,} parameters of "
         f"{found.tensors:,} tensors; {found.changed:,} changed, of which {found.lost:,} would be lost."
+    )
+
+
+def what_would_save(counts: Sequence[int] | np.ndarray) -> str:
+    """How much less would be lost if every change were larger; estimated from the sizes of the changes.
+
+    `counts` are the bins of `ulp_histogram`: twice the change moves every parameter up one bin.
+    """
+    values = np.asarray(counts, dtype=np.float64)
+    twice, four = (100 * values[: 12 - up].sum() / max(values.sum(), 1.0) for up in (1, 2))
+    return (
+        "What would save it: a file in float32 loses nothing. In bf16 a larger scale would lose less: about "
+        f"{twice:.0f} % at twice the scale and {four:.0f} % at four times (estimated from the sizes below), at the "
+        "price of a larger change."
     )
 
 

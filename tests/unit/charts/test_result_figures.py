@@ -168,16 +168,11 @@ def test_the_split_that_chose_is_distrusted_and_the_held_out_one_stands_beside_i
 
 def test_the_comparison_table_counts_in_tasks() -> None:
     table = words.comparison_table({"dev": {"best_single": comparison()}}, {"best_single": "best single"})
-    line = table.iloc[0].to_dict()
+    line = table.map(lambda text: text.replace("\N{NO-BREAK SPACE}", " ")).iloc[0].to_dict()
     assert line["merge against"] == "best single"
-    assert (line["difference"], line["95 % interval"], line["gained"], line["lost"]) == (
-        "+5.0",
-        "−2.0 to +12.0",
-        "9",
-        "4",
-    )
+    assert (line["difference"], line["95 % interval"], line["gained, lost"]) == ("+5.0", "−2.0 to +12.0", "9, 4")
 
 
-@pytest.mark.parametrize(("p", "text"), [(1.0, "1.00"), (0.27, "0.27"), (0.043, "0.043"), (0.0004, "under 0.001")])
+@pytest.mark.parametrize(("p", "text"), [(1.0, "1.00"), (0.27, "0.27"), (0.043, "0.043"), (0.0004, "< 0.001")])
 def test_p_values_are_never_a_bare_zero(p: float, text: str) -> None:
     assert words.p_text(p) == text
