@@ -15,8 +15,8 @@ from core.charts.theme import CIVIDIS, Ink, figure_template, ink
 
 MAX_CLICKABLE = 6000
 """Above this many cells the heatmap is a plain picture: single cells are no longer a target."""
-ROW = 25
-"""Pixels a checkpoint."""
+ROW, DENSE_ROW, DENSE = 25, 12, 40
+"""Pixels a checkpoint, and what is left of them in banks of more than DENSE."""
 GAP = 0.45
 """Rows left empty between the pool and its base."""
 
@@ -121,7 +121,7 @@ def score_heatmap(
         figure.add_trace(_targets(rows, scores, names, y))
     figure.add_trace(_means(rows, y, picks, colours))
     picked = [(row, picks[name]) for row, name in enumerate(rows.names) if name in picks]
-    figure.add_trace(_badges([y[row] for row, _ in picked], [place for _, place in picked], len(tasks), colours))
+    figure.add_trace(_badges(y, picked, len(tasks), colours))
     shapes = [_outline(y[row], len(tasks), colours) for row, _ in picked]
     if marked_task in names:
         shapes.append(_column(names.index(str(marked_task)), y, colours))
@@ -172,10 +172,11 @@ def _layout(rows: ScoreRows, y: np.ndarray, samples: int, dark: bool) -> dict[st
     labels = [f"{round(m * tasks)}/{tasks}" if samples == 1 else f"{m:.3f}" for m in rows.means]
     span = [float(np.nanmin(rows.low)) - 0.02, float(np.nanmax(rows.high)) + 0.02]
     down = {"range": [y[-1] + 0.55, -0.55], "tickvals": list(y), "showgrid": False, "fixedrange": True}
-    text = {"tickfont": {"color": colours.text, "size": 12}}
+    dense = len(rows.names) > DENSE
+    text = {"tickfont": {"color": colours.text, "size": 10 if dense else 12}}
     return {
         "template": figure_template(dark),
-        "height": int(ROW * (y[-1] + 1.1)) + 66,
+        "height": int((DENSE_ROW if dense else ROW) * (y[-1] + 1.1)) + 66,
         "margin": {"l": 8, "r": 8, "t": 22, "b": 44},
         "xaxis": {
             "domain": [0, 0.73],
@@ -282,14 +283,16 @@ def _means(rows: ScoreRows, y: np.ndarray, picks: Mapping[str, int], colours: In
     )
 
 
-def _badges(y: Sequence[float], places: Sequence[int], tasks: int, colours: Ink) -> go.Scatter:
+def _badges(y: np.ndarray, picked: Sequence[tuple[int, int]], tasks: int, colours: Ink) -> go.Scatter:
+    """The place in pick order beside each picked row; `picked` holds (row, place)."""
+    dense = len(y) > DENSE
     return go.Scatter(
-        x=[tasks * 1.028] * len(places),
-        y=list(y),
+        x=[tasks * 1.028] * len(picked),
+        y=[y[row] for row, _ in picked],
         mode="markers+text",
-        text=[str(place) for place in places],
-        textfont={"color": colours.surface, "size": 11},
-        marker={"size": 17, "color": colours.rule},
+        text=[str(place) for _, place in picked],
+        textfont={"color": colours.surface, "size": 9 if dense else 11},
+        marker={"size": 12 if dense else 17, "color": colours.rule},
         cliponaxis=False,
         hovertemplate="pick %{text}<extra></extra>",
     )
@@ -345,7 +348,7 @@ def coverage_bars(found: Coverage, *, dark: bool) -> go.Figure:
             x=x,
             y=counts,
             marker={"color": colour[: len(counts)]},
-            text=[str(one) if one else "" for one in counts],
+            text=[str(one) if one and len(counts) <= 24 else "" for one in counts],
             textposition="outside",
             cliponaxis=False,
             customdata=names,

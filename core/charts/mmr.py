@@ -213,7 +213,7 @@ def _strip_layout(rows: list[str], intervals: Sequence[Interval], dark: bool, co
     ticks = _spaced([0.0, *switch_points(intervals), 1.0], 0.045)
     return {
         "template": figure_template(dark),
-        "height": 22 * len(rows) + 66,
+        "height": (22 if len(rows) <= 40 else 12) * len(rows) + 66,
         "margin": {"l": 8, "r": 10, "t": 20, "b": 8},
         "barmode": "overlay",
         "bargap": 0.18,
@@ -230,7 +230,7 @@ def _strip_layout(rows: list[str], intervals: Sequence[Interval], dark: bool, co
             "type": "category",
             "fixedrange": True,
             "showgrid": False,
-            "tickfont": {"color": colours.text},
+            "tickfont": {"color": colours.text, "size": 12 if len(rows) <= 40 else 10},
         },
     }
 
