@@ -118,26 +118,21 @@ def evaluate(
 
     settings = {"temperature": temperature, "samples": samples, "seed": seed, "dtype": dtype}
     protocol = specs.protocol_from(settings | {"max_new_tokens": max_new_tokens})
-    folder, task_path, target = specs.model_folder(model), specs.task_file(tasks), specs.new_file(out)
     size = specs.batch_size_of({"batch_size": batch_size})
+    folder, task_path, target = specs.model_folder(model), specs.task_file(tasks), specs.new_file(out)
     name = checkpoint or specs.checkpoint_name(folder)
+    found = _evaluated(folder, task_path, protocol, out=target, checkpoint=name, batch_size=size, device=device)
+    result = found | {"checkpoint": name, "protocol": protocol.as_dict()}
+    emit(result) if as_json else print(figures(result))
+
+
+def _evaluated(folder: Path, tasks: Path, protocol: Protocol, **options: Any) -> dict[str, Any]:
     with only_ours_on_stdout():
         from core import evals
         from core.jobs.kinds import eval_dict
 
         with progress_line("eval") as progress:
-            found = evals.evaluate(
-                folder,
-                evals.read_tasks(task_path),
-                protocol,
-                out=target,
-                checkpoint=name,
-                batch_size=size,
-                device=device,
-                progress=progress,
-            )
-    result = eval_dict(found) | {"checkpoint": name, "protocol": protocol.as_dict()}
-    emit(result) if as_json else print(figures(result))
+            return eval_dict(evals.evaluate(folder, evals.read_tasks(tasks), protocol, progress=progress, **options))
 
 
 def size_of(text: str) -> int:

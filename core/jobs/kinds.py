@@ -145,7 +145,7 @@ class EvalKind(Kind):
 
     def command(self, spec: dict[str, Any], folder: Path) -> str:
         """As `Kind.command`."""
-        return eval_command(spec["model"], spec["tasks"], spec.get("out") or "samples.jsonl", spec["protocol"])
+        return eval_command(spec["model"], spec["tasks"], spec.get("out") or "samples.jsonl", spec)
 
     def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
         """As `Kind.remove_half_written`, beside `out` too."""
@@ -201,10 +201,12 @@ def eval_dict(result: Any) -> dict[str, Any]:
     }
 
 
-def eval_command(model: object, tasks: object, out: object, protocol: dict[str, Any]) -> str:
-    """The shell's `eval` under a protocol, with every setting written out."""
-    settings = [part for name, value in protocol.items() for part in (f"--{name.replace('_', '-')}", value)]
-    return shell("eval", model, "--tasks", tasks, "--out", out, *settings)
+def eval_command(model: object, tasks: object, out: object, spec: dict[str, Any]) -> str:
+    """The shell's `eval` with a specification's protocol, every setting of it written out."""
+    settings = dict(spec["protocol"])
+    settings |= {name: spec[name] for name in ("checkpoint", "batch_size", "device") if spec.get(name) is not None}
+    options = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", value)]
+    return shell("eval", model, "--tasks", tasks, "--out", out, *options)
 
 
 def shell(*words: object) -> str:

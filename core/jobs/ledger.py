@@ -74,11 +74,10 @@ class Ledger:
 
     def job(self, job: str) -> Job:
         """One job as it stands now; raises UnknownJobError for an unknown id."""
-        with store.connect(self.path) as db:
-            row = db.execute("SELECT * FROM jobs WHERE id = ?", (job,)).fetchone()
-        if row is None:
+        rows = self._rows("WHERE id = ?", (job,))
+        if not rows:
             raise UnknownJobError(f"no job '{job}' in {self.path}. `python -m core jobs list` names them.")
-        return self._job(row)
+        return self._job(rows[0])
 
     def jobs(self, limit: int = 100) -> list[Job]:
         """The latest jobs, newest first. One that has been silent for long is looked after first."""
@@ -89,19 +88,24 @@ class Ledger:
         return found
 
     def _latest(self, limit: int) -> list[Job]:
+        return [self._job(row) for row in self._rows("ORDER BY created DESC, id DESC LIMIT ?", (limit,))]
+
+    def _rows(self, which: str, values: tuple[Any, ...]) -> list[sqlite3.Row]:
+        """Rows of jobs; none, and no file is made, where nothing was ever submitted."""
+        if not self.path.exists():
+            return []
         with store.connect(self.path) as db:
-            rows = db.execute("SELECT * FROM jobs ORDER BY created DESC, id DESC LIMIT ?", (limit,)).fetchall()
-        return [self._job(row) for row in rows]
+            return db.execute(f"SELECT * FROM jobs {which}", values).fetchall()
 
     def live_jobs(self) -> list[Job]:
         """Every queued and running job, oldest first."""
         marks = ", ".join("?" * len(LIVE))
-        with store.connect(self.path) as db:
-            rows = db.execute(f"SELECT * FROM jobs WHERE state IN ({marks}) ORDER BY created, id", LIVE).fetchall()
-        return [self._job(row) for row in rows]
+        return [self._job(row) for row in self._rows(f"WHERE state IN ({marks}) ORDER BY created, id", LIVE)]
 
     def events(self, job: str, after: int = 0) -> list[Event]:
         """The job's history, oldest first; with `after`, only what came later than that event."""
+        if not self.path.exists():
+            return []
         with store.connect(self.path) as db:
             return store.read_events(db, job, after)
 
@@ -111,10 +115,12 @@ class Ledger:
         Sets the flag that its worker looks at; after 2 seconds uses SIGTERM, and after `grace` more
         SIGKILL. Raises JobError when it has already ended, or when its process cannot be ended.
         """
+        found = self.job(job)
         with store.connect(self.path) as db, store.transaction(db):
             if store.live_row(db, job) is None:
-                state = self.job(job).state
-                raise JobError(f"job {job} has ended: {state}. Only a queued or running job can be cancelled.")
+                raise JobError(
+                    f"job {job} has ended: {self.job(job).state}. Only a queued or running job can be cancelled."
+                )
             store.append(db, job, "cancel", {"by": os.getpid()})
         end = time.monotonic() + min(PATIENCE_SECONDS, grace)
         while (found := self.job(job)).live and time.monotonic() < end:

@@ -76,7 +76,7 @@ class MergeEvalKind(Kind):
         bank = load_bank(spec["bank"])
         lines = [shell("merge", folder / "config.yml", "merged")]
         for name in spec["splits"]:
-            lines.append(eval_command("merged", _tasks_path(bank, name), f"merged.{name}.jsonl", spec["protocol"]))
+            lines.append(eval_command("merged", _tasks_path(bank, name), f"merged.{name}.jsonl", spec))
         return "\n".join(lines)
 
     def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:

@@ -21,7 +21,7 @@ class Phase:
     group: str
     """Phases of one group are expected to be wrong by one common factor."""
     main_stage: str | None = None
-    """The stage whose progress is the phase's progress; None counts every stage."""
+    """How the stage begins whose progress is the phase's progress; None counts every stage."""
 
 
 @dataclass

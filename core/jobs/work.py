@@ -62,7 +62,7 @@ class Work:
         self.say(name)
 
         def progress(stage: str, done: float, total: float, unit: str) -> None:
-            if entered.main_stage in (None, stage):
+            if entered.main_stage is None or stage.startswith(entered.main_stage):
                 self._timeline.advance(done / total if total > 0 else 0.0, time.monotonic())
             text = name if stage in ("", name) else f"{name}: {stage}"
             self._update(stage=text, done=done, total=total, unit=unit)

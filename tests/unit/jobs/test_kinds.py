@@ -17,6 +17,7 @@ import pytest
 from core.bank import load_bank
 from core.errors import InputError
 from core.jobs import Job, Ledger
+from core.jobs.kinds import kind_named
 from core.jobs.merge_eval import best_single
 from core.recipe import Recipe, compile_plan, recipe_to_dict
 from tests.unit.jobs.tiny_bank import PROTOCOL, make_bank, write_lines
@@ -195,3 +196,20 @@ def test_the_best_single_is_chosen_on_the_recipes_split_and_the_earlier_of_equal
     scores = [one | {"score": 1} for one in rows(bank / "scores.jsonl")]
     write_lines(tied / "scores.jsonl", scores)
     assert best_single(load_bank(tied), RECIPE) == "100"
+
+
+def test_what_a_killed_merge_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".out.x1.partial", ".outer.x1.partial", "out", "own", ".mine.partial"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "own" / ".scores.jsonl.x1.tmp").write_text("")
+    spec = {"config": "x", "out": str(tmp_path / "out")}
+    kind_named("merge").remove_half_written(spec, tmp_path / "own")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.partial", ".outer.x1.partial", "out", "own"]
+    assert not list((tmp_path / "own").iterdir())
+
+
+def test_commands_spell_out_every_setting(tmp_path: Path) -> None:
+    spec = {"model": "/m", "tasks": "/my tasks.jsonl", "protocol": PROTOCOL, "batch_size": 8, "checkpoint": "x"}
+    command = kind_named("eval").command(spec, tmp_path)
+    assert command.startswith("python -m core eval /m --tasks '/my tasks.jsonl' --out samples.jsonl --temperature 0.5")
+    assert command.endswith("--max-new-tokens 4 --checkpoint x --batch-size 8")

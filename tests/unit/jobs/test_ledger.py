@@ -166,7 +166,14 @@ def test_an_unknown_job_is_bad_input_and_a_strange_file_is_named(ledger: Ledger,
         Ledger(tmp_path / "odd").jobs()
     (tmp_path / "file").write_text("")
     with pytest.raises(JobError, match="cannot be opened"):
-        Ledger(tmp_path / "file").jobs()
+        Ledger(tmp_path / "file").append("a", "submitted", SUBMITTED)
+
+
+def test_looking_at_an_empty_home_makes_nothing(ledger: Ledger) -> None:
+    assert (ledger.jobs(), ledger.live_jobs(), ledger.recover(), ledger.events("x")) == ([], [], [], [])
+    with pytest.raises(JobError):
+        ledger.cancel("x")
+    assert not ledger.home.exists()
 
 
 def test_home_is_the_variable_or_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
