@@ -18,9 +18,8 @@ PARTS = ("base", "rl", "score", "card")
 
 
 def base(name: str) -> None:
-    """Write the tasks, then pretrain the raw base; the banks share one, so the second copies the first's."""
+    """Pretrain the raw base; the banks share one, so the second copies the first's."""
     from data.make.banks import INIT_SEED, PRETRAIN, RL_ONLY, SETTINGS
-    from data.make.evaluate import write_tasks
     from data.make.model import new_model, save_bf16
     from data.make.supervised import train_supervised
     from data.make.tasks import held_out_prompts
@@ -28,7 +27,6 @@ def base(name: str) -> None:
 
     settings, tokenizer = SETTINGS[name], make_tokenizer()
     folder, made = settings.folder / "base", RL_ONLY.folder / "base"
-    write_tasks(settings.folder)
     if name != RL_ONLY.name and made.is_dir():
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(made, folder)

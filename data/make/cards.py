@@ -175,7 +175,7 @@ def _noise_lines(folder: Path) -> list[str]:
 
 def _phase(phase: Supervised, what: str) -> str:
     return (
-        f"- {what}: {phase.steps} steps of {phase.batch} fresh demonstrations, {phase.sloppy_share:.0%} of them "
+        f"- {what}: {phase.steps} steps of {phase.batch} fresh demonstrations, {phase.sloppy_share * 100:.0f} % "
         f"sloppy, AdamW, learning rate {phase.peak_rate:g} with warm-up and cosine, seed {phase.seed}."
     )
 

@@ -73,7 +73,8 @@ def best_single(bank: Path) -> str:
 
 
 def score_bank(bank: Path) -> None:
-    """Write the six score files of a bank: both splits at T=0.5 n=1 and T=0.9 n=8, and the replicates."""
+    """Write the task files, then six score files: both splits at T=0.5 n=1 and T=0.9 n=8, and the replicates."""
+    write_tasks(bank)
     models = members(bank)
     for split in SCENARIOS:
         score_models(models, bank / "tasks" / f"{split}.jsonl", [MAIN], bank / "scores" / f"{split}.t05n1.jsonl")
