@@ -85,12 +85,12 @@ def shapes(config: Mapping[str, Any] = CONFIG) -> dict[str, tuple[int, ...]]:
 
 
 def random_tensors(
-    seed: int, dtype: str = "bf16", *, base: Mapping[str, np.ndarray] | None = None
+    seed: int, dtype: str = "bf16", *, base: Mapping[str, np.ndarray] | None = None, config: Mapping[str, Any] = CONFIG
 ) -> dict[str, np.ndarray]:
     """Weights of σ = 0.02; with `base` (what this function gave) a drift of σ = 1e-3 from it."""
     rng = np.random.default_rng(seed)
     found = {}
-    for name, shape in shapes().items():
+    for name, shape in shapes(config).items():
         values = rng.standard_normal(shape).astype(np.float32) * np.float32(0.02 if base is None else 1e-3)
         if base is not None:
             before = from_bf16(base[name]) if base[name].dtype == np.uint16 else base[name].astype(np.float32)
@@ -110,13 +110,14 @@ def write_model(folder: Path, tensors: Mapping[str, np.ndarray], config: Mapping
     return folder
 
 
-def write_pool(root: Path, members: int, dtype: str = "bf16", seed: int = 0) -> tuple[Path, list[Path]]:
+def write_pool(
+    root: Path, members: int, dtype: str = "bf16", *, seed: int = 0, config: Mapping[str, Any] = CONFIG
+) -> tuple[Path, list[Path]]:
     """A base and so many members that drifted from it."""
-    start = random_tensors(seed, dtype)
-    base = write_model(root / "base", start)
-    return base, [
-        write_model(root / f"member-{n}", random_tensors(seed + 1 + n, dtype, base=start)) for n in range(members)
-    ]
+    start = random_tensors(seed, dtype, config=config)
+    base = write_model(root / "base", start, config)
+    drifted = [random_tensors(seed + 1 + n, dtype, base=start, config=config) for n in range(members)]
+    return base, [write_model(root / f"member-{n}", one, config) for n, one in enumerate(drifted)]
 
 
 def ties_config(
