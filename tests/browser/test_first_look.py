@@ -118,3 +118,32 @@ def test_the_reconstruction_says_what_it_is_and_cannot_be_merged(server: Server,
     expect(page.get_by_text(re.compile("illustrative reconstruction", re.I)).first).to_be_visible()
     expect(page.get_by_role("button", name="Merge and evaluate")).to_be_disabled()
     expect(page.get_by_text(re.compile("scores only: there are no weights")).first).to_be_visible()
+
+
+def test_undo_takes_back_a_preset_and_another_bank_keeps_the_knobs(server: Server, page: Page) -> None:
+    visit(page, f"{server.url}/recipe?bank=s3_card", "Picked in this order")
+    before = picks_on_screen(page)
+    page.get_by_role("button", name=re.compile("Two strongest")).click()
+    page.wait_for_url(re.compile("k=2"))
+    expect(page.get_by_text(re.compile(r"^Picked in this order: 270 and 300"))).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text(re.compile(r"^Picked in this order: " + before[0] + ","))).to_be_visible()
+    assert picks_on_screen(page) == before
+    page.get_by_role("combobox", name="Bank").click()
+    page.get_by_role("option", name="sft_rl").click()
+    page.wait_for_url(re.compile("bank=sft_rl"))
+    expect(page.get_by_role("button", name="Merge and evaluate")).to_be_enabled()
+
+
+def test_a_task_is_found_by_typing_and_shows_every_answer(server: Server, page: Page) -> None:
+    visit(page, f"{server.url}/?bank=rl_only", "Who solves what")
+    tasks = [json.loads(line) for line in (ROOT / "data/rl_only/tasks/dev.jsonl").read_text().splitlines()]
+    chosen = tasks[7]
+    box = page.get_by_role("combobox", name="Task", exact=True)
+    box.focus()
+    box.press("ArrowDown")
+    box.fill(chosen["id"])
+    page.get_by_role("option", name=chosen["id"]).wait_for()
+    box.press("Enter")
+    expect(page.get_by_test_id("stCode").get_by_text(chosen["prompt"])).to_be_visible()
+    expect(page.get_by_text("Wanted")).to_be_visible()

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
 
 from core.jobs import Ledger
 from core.jobs.model import Job
 from tests.browser.server import ROOT, Server, settle, start_server, stop_server, visit
 
 LIVE = ("queued", "running")
+SHOWN = {"runs": "Open run", "precision": "Where it is lost", "results": "Where every model stands"}
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +90,21 @@ def test_from_the_button_to_the_verdict_and_the_same_bytes_from_the_shell(
     weights = Path(ended.result["out"]) / "model.safetensors"
     assert weights.read_bytes() == (tmp_path / "merged/model.safetensors").read_bytes()
     assert Path(ended.result["scores"]["dev"]["merge"]).read_bytes() == (tmp_path / "dev.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("address", ["runs", "precision", "results"])
+def test_axe_finds_nothing_on_a_finished_run(workshop: Server, browser: Browser, address: str, theme: str) -> None:
+    finished = [one for one in Ledger(workshop.home).jobs() if one.state == "succeeded"]
+    assert finished, "the journey before this one left no finished run"
+    context = browser.new_context(viewport={"width": 1024, "height": 768}, color_scheme=theme)  # type: ignore[arg-type]
+    page = context.new_page()
+    visit(page, f"{workshop.url}/{address}?bank=rl_only", SHOWN[address])
+    page.wait_for_timeout(1500)
+    results = Axe().run(page)
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    context.close()
+    assert results.violations_count == 0, results.generate_report()
+    assert wide <= 0, "the page is wider than the window"
 
 
 def test_cancel_stops_the_run_and_leaves_no_half_merge(workshop: Server, page: Page) -> None:
