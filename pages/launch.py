@@ -128,7 +128,7 @@ def _options(bank: Bank) -> None:
         st.selectbox(
             "Protocol",
             range(len(protocols)),
-            format_func=lambda at: f"{protocols[at].label}{', as the bank' if at == 0 else ''}",
+            format_func=lambda at: f"{protocols[at].label}{'' if at else ' (bank)'}",
             key=PROTOCOL,
             persist_state="session",
             help="T is the sampling temperature, n the samples a task. Scores compare only under one protocol; under "

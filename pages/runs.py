@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import MergescopeError
 from pages.shared import ledger, on_primary, plain, say
 from pages.shared.run_details import details
-from pages.shared.runs import LIVE, OPEN, choose_run, duration, merged_folder, note, page_link, took, when
+from pages.shared.runs import LIVE, OPEN, choose_run, duration, has_scores, merged_folder, note, page_link, took, when
 from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"
@@ -76,7 +76,12 @@ def overview(jobs: list[Any], opened: str) -> None:
         alt="Runs with their state, progress, device, time and result; the newest first",
         column_config={
             "progress": st.column_config.ProgressColumn("progress", format="%d %%", min_value=0, max_value=100),
-            "result": st.column_config.TextColumn("result", width="large"),
+            "result": st.column_config.TextColumn(
+                "result",
+                width="large",
+                help="Tasks that the merge solves more (+) or fewer (−) than the best single checkpoint, with the "
+                "verdict; while a run is live, what it is doing.",
+            ),
         },
     )
 
@@ -128,7 +133,7 @@ def progress(job: Any) -> None:
     parts.append("time left not known yet" if job.eta_seconds is None else f"about {duration(job.eta_seconds)} left")
     if job.heartbeat and time.time() - job.heartbeat > 20:
         parts.append(f"last heard of {duration(time.time() - job.heartbeat)} ago")
-    st.progress(min(max(job.fraction, 0.0), 1.0), text=", ".join(parts))
+    st.progress(min(max(job.fraction, 0.0), 1.0), text=plain(", ".join(parts)))
 
 
 def outcome(job: Any) -> None:
@@ -139,8 +144,10 @@ def outcome(job: Any) -> None:
         with st.container(horizontal=True):
             if merged_folder(job) is not None:
                 page_link("precision", "What bf16 would lose")
-            if (job.result or {}).get("comparisons"):
+            if has_scores(job):
                 page_link("results", "The verdict")
+        if (job.result or {}).get("merge") and merged_folder(job) is None:
+            note("Its files are no longer there. Run again makes them anew.")
     elif job.state in ("failed", "lost"):
         st.error(f"{plain(job.error or 'It ended without a message.')}\n\n{what_to_do(job)}", icon=":material/error:")
     elif job.state == "cancelled":

@@ -48,7 +48,7 @@ def evidence(found: Comparison, samples: int) -> str:
     n = found["n"]
     low, high = (one * n for one in found["interval"])
     scenarios = found.get("p_value_by_cluster")
-    by_scenario = "" if scenarios is None else f", by scenario {p_said(scenarios)}"
+    by_scenario = "" if scenarios in (None, found["p_value"]) else f", by scenario {p_said(scenarios)}"
     each = "one sample" if samples == 1 else f"{samples} samples"
     return (
         f"Measured: merge {found['mean_b'] * n:.1f}, best single {found['mean_a'] * n:.1f} of {n} tasks with {each} "
@@ -97,7 +97,11 @@ def reading_note(panels: Sequence[Panel]) -> str:
         band = panel.band
         assert band is not None
         said += f" The grey band is where {band.runs} repeated runs of one checkpoint, {band.checkpoint}, fell (95 %)."
-    return said if bands else said + " No noise band: this bank has no repeated runs under this protocol."
+    if not bands:
+        said += " No noise band: this bank has no repeated runs under this protocol."
+    if not any(one.role == "single" for panel in panels for one in panel.standings):
+        said += " The other single checkpoints are not shown: the bank has no scores of them under this protocol."
+    return said
 
 
 def flip_sentence(moved: Sequence[Flip], tasks: int, against: str, split: str) -> str:

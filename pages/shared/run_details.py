@@ -92,14 +92,24 @@ def _what(event: Any) -> str:
 
 
 def config(job: Any) -> None:
-    """What was asked for: preflight figures of the plan, the mergekit config, the rest of the specification."""
+    """What was asked for: preflight figures of the plan, the mergekit config, the rest of the specification.
+
+    Not coloured by syntax: some of those colours fall below 4.5:1.
+    """
     text = job.spec.get("plan") or job.spec.get("config")
-    if text:
-        preflight(text, job)
-        st.code(text, language="yaml")
     rest = {name: value for name, value in job.spec.items() if name not in ("plan", "config")}
-    note("Specification")
-    st.code(json.dumps(rest, indent=2, ensure_ascii=False), language="json", height="content")
+    said = json.dumps(rest, indent=2, ensure_ascii=False)
+    if not text:
+        st.code(said, language=None)
+        return
+    preflight(text, job)
+    left, right = st.columns([0.6, 0.4], gap="small")
+    with left:
+        note("The mergekit config")
+        st.code(text, language=None)
+    with right:
+        note("The rest of the specification")
+        st.code(said, language=None)
 
 
 def preflight(text: str, job: Any) -> None:
@@ -162,4 +172,4 @@ def recorded_hashes(job: Any) -> dict[str, str]:
 def repeat(job: Any) -> None:
     """Shell commands that do the same work."""
     note("The same work from a shell, in the folder of Mergescope:")
-    st.code(job.command, language="bash", wrap_lines=True)
+    st.code(job.command, language=None, wrap_lines=True)
