@@ -49,7 +49,7 @@ def result_line(job: Any) -> str:
         if "best_single" in one
     ]
     if said:
-        return "against the best single: " + "; ".join(said)
+        return "; ".join(said)
     merge = (job.result or {}).get("merge") or {}
     if merge:
         return f"{merge['tensors']:,} tensors merged in {merge['seconds']:.1f} s"
