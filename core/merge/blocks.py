@@ -33,7 +33,8 @@ Result = TypeVar("Result")
 
 def thread_count() -> int:
     """Threads that compute: the cores this process may use, at most eight."""
-    return max(1, min(8, len(os.sched_getaffinity(0))))
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(8, usable))
 
 
 def block_elements(rows: int, in_flight: int) -> int:

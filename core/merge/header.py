@@ -99,6 +99,8 @@ def _parse(text: bytes, path: Path) -> dict[str, Any]:
 
 def _tensor(name: str, entry: Any, path: Path, start: int) -> TensorInfo:
     where = f"{path}: tensor {name}"
+    if not name.isprintable():
+        raise CheckpointError(f"{path}: its header holds a tensor name that is not printable: {name!a}.")
     if not isinstance(entry, dict):
         raise CheckpointError(f"{where}: expected dtype, shape and data_offsets in the header.")
     dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")

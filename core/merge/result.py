@@ -1,6 +1,7 @@
 """What a merge was asked for beside its plan, and what it gives back."""
 
 import resource
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -53,4 +54,5 @@ class MergeResult:
 def peak_rss(children: bool = False) -> int:
     """Largest resident memory so far of this process (or of its largest finished child), in bytes."""
     who = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
-    return resource.getrusage(who).ru_maxrss * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(who).ru_maxrss * unit

@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from core.errors import CheckpointError, RunError
+from core.errors import RunError
 from core.merge.checkpoint import CheckpointFile, open_checkpoint
 from core.merge.companions import CARD_FILE, PROVENANCE_FILE, model_card, provenance, tokenizer_source
 from core.merge.config import resolve_model
@@ -34,7 +34,8 @@ ERROR_LINE = re.compile(r"^\w[\w.]*(?:Error|Exception)\b.*|^RuntimeError.*")
 
 
 def run_with_mergekit(request: Request) -> MergeResult:
-    """Merge with `mergekit-yaml`; raises CheckpointError for models that cannot be read, RunError when it fails."""
+    """Merge with `mergekit-yaml`; raises CheckpointError for models that cannot be read or a result
+    that is not finite, RunError when mergekit fails."""
     plan, out = request.plan, request.out
     request.progress("checking", 0, 1, "models")
     models = _local_models(plan)
@@ -146,10 +147,9 @@ def _figures(
 
     if reference is None:
         return [], {}, []
-    try:
-        report = rounding_report(reference.folder, merged.folder, request.progress, partly=True)
-    except CheckpointError as problem:
-        return [], {}, [f"no rounding figures: {problem}"]
+    report = rounding_report(reference.folder, merged.folder, request.progress, partly=True)
+    if not report.tensors:
+        return [], {}, ["no rounding figures: the result shares no tensor of the same shape with the base."]
     rows = [row_of(row, merged.tensors[row.name].shape) for row in report.tensors]
     total = report.total.as_dict()
     total.pop("name")

@@ -138,7 +138,7 @@ def test_a_header_that_does_not_add_up(model: Path, change: Any, message: str) -
 
 
 def test_a_header_with_a_name_twice_or_no_json(tmp_path: Path) -> None:
-    for number, text in enumerate((b'{"a":1,"a":2}', b"{nonsense}", b"[1]")):
+    for number, text in enumerate((b'{"a":1,"a":2}', b"{nonsense}", b"[1]", b'{"\\ud800":1}')):
         folder = tmp_path / str(number)
         folder.mkdir()
         (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text)

@@ -221,3 +221,11 @@ def test_mergekit_failing_leaves_nothing(pool: tuple[Path, list[Path]], tmp_path
     text = ties_config(base, members, method="slerp", extra="parameters: {t: 0.5}\ndtype: float32\n")
     with refused(tmp_path, RunError, r"mergekit failed \(1\): .*ValueError"):
         run_merge(parse_plan(text, tmp_path), tmp_path / "place" / "out")
+
+
+def test_nan_that_mergekit_lets_through_is_refused_too(pool: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    base, members = pool
+    change(members[0], NAME, np.full((24, 16), 0x7FC0, np.uint16))
+    text = f"merge_method: slerp\nbase_model: {base}\nmodels:\n  - model: {base}\n  - model: {members[0]}\n"
+    with refused(tmp_path, CheckpointError, f"tensor {NAME} has 384 values that are NaN"):
+        run_merge(parse_plan(text + "parameters: {t: 0.5}\ndtype: float32\n", tmp_path), tmp_path / "place" / "out")
