@@ -2,6 +2,7 @@
 
 from core.bank.load import MoreScores, Replicates, list_banks, load_bank, load_more_scores, replicate_scores
 from core.bank.model import Bank, Checkpoint, Split
+from core.bank.noise import split_noise
 from core.bank.scores import SampleRow, read_scores
 from core.bank.summary import bank_summary
 
@@ -18,4 +19,5 @@ __all__ = [
     "load_more_scores",
     "read_scores",
     "replicate_scores",
+    "split_noise",
 ]

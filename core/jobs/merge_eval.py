@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from core.bank import Bank, Split, load_bank
+from core.bank import Bank, Split, load_bank, split_noise
 from core.errors import BankError, InputError
 from core.evals.protocol import Protocol
 from core.files import jsonl_bytes, read_jsonl, write_atomically
@@ -121,7 +121,7 @@ class MergeEval:
         self.work.phase("compare")
         means, comparisons = {}, {}
         for split in self.splits:
-            means[split.name], comparisons[split.name] = compare_models(split, scores[split.name])
+            means[split.name], comparisons[split.name] = compare_models(split, scores[split.name], self.protocol)
         return result | {"scores": scores, "sources": sources, "means": means, "comparisons": comparisons}
 
     def _merge(self, phase: str, plan: str, config: str, out: str) -> dict[str, Any]:
@@ -224,15 +224,23 @@ def copy_rows(source: Path, checkpoint: str, target: Path) -> bool:
     return bool(rows)
 
 
-def compare_models(split: Split, files: Mapping[str, str]) -> tuple[dict[str, float], dict[str, Any]]:
-    """Means of every model on a split, and the merge against each rival, clustered by scenario."""
+def compare_models(
+    split: Split, files: Mapping[str, str], protocol: Protocol
+) -> tuple[dict[str, float], dict[str, Any]]:
+    """Means of every model on a split, and the merge against each rival, clustered by scenario.
+
+    Where the bank knows its run-to-run noise, no difference inside it is called better or worse.
+    """
     from core.stats import compare
 
     samples = {who: task_scores(Path(path)) for who, path in files.items()}
     means = {who: _mean(of.values()) for who, of in samples.items()}
     clusters = dict(zip(split.tasks, split.scenarios, strict=True))
+    noise = split_noise(split, protocol)
     comparisons = {
-        rival: compare(samples[rival], samples["merge"], clusters=clusters, names=(said, "merge")).as_dict()
+        rival: compare(
+            samples[rival], samples["merge"], clusters=clusters, noise=noise, names=(said, "merge")
+        ).as_dict()
         for rival, said in RIVALS.items()
         if rival in samples
     }

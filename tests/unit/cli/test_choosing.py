@@ -131,3 +131,15 @@ def test_compare_refuses_different_tasks(shell: Shell, tmp_path: Path) -> None:
     assert (found.code, found.out) == (2, "")
     assert "different tasks" in found.err
     assert shell("compare", a, tmp_path / "missing.jsonl").code == 2
+
+
+def test_compare_takes_the_noise_of_a_bank_and_says_when_there_is_none(shell: Shell) -> None:
+    scores = S3.parent / "rl_only" / "scores" / "dev.t05n1.jsonl"
+    pair = ("compare", scores, scores, "--checkpoint-a", "260", "--checkpoint-b", "290")
+    plain, noisy = shell(*pair, "--json").json, shell(*pair, "--bank", scores.parents[1], "--json").json
+    assert plain["noise_half_width"] is None
+    assert 0 < noisy["noise_half_width"] < 0.2
+    assert plain["difference"] == noisy["difference"]
+    unknown = shell(*pair, "--bank", S3)
+    assert unknown.code == 2 and "run-to-run noise is unknown" in unknown.err
+    assert shell(*pair, "--bank", S3, "--split", "nowhere").code == 2
