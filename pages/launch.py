@@ -89,7 +89,7 @@ def button(bank: Bank, recipe: Recipe) -> None:
         if reason is None and already:
             reason = "This exact merge is queued or running."
         st.button(
-            on_primary("Merge and evaluate"),
+            on_primary("Merge and evaluate", disabled=reason is not None),
             key="launch_go",
             type="primary",
             icon=":material/merge:",

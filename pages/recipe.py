@@ -160,7 +160,7 @@ def plan(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
         "Download config.yml", text, "config.yml", "application/yaml", icon=":material/download:", on_click="ignore"
     )
     with st.expander("The mergekit config", expanded=False, key="plan_text"):
-        st.code(text, language="yaml")
+        st.code(text, language=None)
 
 
 def main() -> None:

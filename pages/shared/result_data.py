@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from core.bank import Bank, SampleRow, load_bank, read_scores, replicate_scores
+from core.bank import Bank, SampleRow, load_bank, read_scores, replicate_scores, split_noise
 from core.charts.outcome import Band, Panel, Role, Scores, standings
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
@@ -121,10 +121,11 @@ def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
     named[base_name if base_name not in named else "the base"] = ("base", own["base"])
     scenarios = scenarios_of(job, split)
     tasks = list(own["merge"])
+    noise = split_noise(bank.splits[split], protocol) if bank is not None and split in bank.splits else None
     found = standings(
         named,
         functools.partial(_interval, clusters=[scenarios[task] for task in tasks]),
-        functools.partial(compare, clusters=scenarios),
+        functools.partial(compare, clusters=scenarios, noise=noise),
         tasks,
     )
     chosen_here = split == job.spec["recipe"].get("split", "dev")
