@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MEMBERS = 5
+MODELS = ("base", *(f"checkpoint-{number}" for number in range(1, 6)))
 WEIGHTS = (0.45647, 0.45647, 0.07901, 0.00568, 0.00236)
 DENSITIES = (1.0, 0.2)
 
@@ -82,15 +82,14 @@ class Measured:
     peak_bytes: int
 
 
-def write_models(folder: Path, shape: Shape) -> list[Path]:
-    """Write the base and its members: σ = 0.02, each member drifted by σ = 1e-4, all bf16. Base first."""
+def write_models(folder: Path, shape: Shape) -> None:
+    """Write the base and its members: σ = 0.02, each member drifted by σ = 1e-4, all bf16."""
     import torch
     from safetensors.torch import save_file
 
     generator = torch.Generator().manual_seed(0)
     base = {name: (torch.randn(size, generator=generator) * 0.02).bfloat16() for name, size in shape.tensors().items()}
-    models = [folder / name for name in ("base", *(f"checkpoint-{number}" for number in range(1, MEMBERS + 1)))]
-    for path in models:
+    for path in [folder / name for name in MODELS]:
         path.mkdir()
         tensors = base
         if path.name != "base":
@@ -101,7 +100,6 @@ def write_models(folder: Path, shape: Shape) -> list[Path]:
         save_file(tensors, path / "model.safetensors", {"format": "pt"})
         (path / "config.json").write_text(json.dumps(shape.config()))
         _write_tokenizer(path)
-    return models
 
 
 def _write_tokenizer(folder: Path) -> None:
@@ -156,7 +154,9 @@ def run(size: str = "166m", repeats: int = 3, folder: Path | None = None) -> dic
     """Every measurement, by name. Ours is run once before, so that compiled code is cached."""
     results: dict[str, list[Measured]] = {}
     with tempfile.TemporaryDirectory(prefix="merge-bench-", dir=folder) as place:
-        models = write_models(Path(place), SHAPES[size])
+        # In a process of its own: a child is charged with the memory its parent had when it was started.
+        subprocess.run([sys.executable, "-m", "bench.merge_bench", "--size", size, "--write", place], check=True)
+        models = [Path(place) / name for name in MODELS]
         configs = {density: write_config(Path(place) / f"{density}.yml", models, density) for density in DENSITIES}
         out = Path(place) / "out"
         ours = [sys.executable, "-m", "core", "merge"]
@@ -192,7 +192,11 @@ def main() -> None:
     parser.add_argument("--size", choices=SHAPES, default="166m")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to put the models (default: the temporary folder)")
+    parser.add_argument("--write", type=Path, help="only write the models into this folder")
     arguments = parser.parse_args()
+    if arguments.write:
+        write_models(arguments.write, SHAPES[arguments.size])
+        return
     print(table(run(arguments.size, arguments.repeats, arguments.folder)))
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +102,7 @@ class StreamingEngine:
         self._block = -(-size // SUB_BLOCK) * SUB_BLOCK
         self.files = Files()
         self._buffers = BufferPool(rows, self._block)
+        self._results: SimpleQueue[np.ndarray] = SimpleQueue()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="merge")
         self._densities = [one.density for one in plan.members]
         weights = np.array([one.weight for one in plan.members], np.float32)
@@ -157,12 +159,16 @@ class StreamingEngine:
     def run(self, on_bytes: OnBytes, on_elements: Callable[[int], None]) -> Iterator[TensorFigures]:
         """Merge every job in order, giving each piece of output to `on_bytes`; yields figures as tensors end.
 
+        The array is used again once `on_bytes` has returned.
+
         Raises CheckpointError for NaN or infinity in an input (tensor, model and count), RunError where the
         result does not fit its dtype.
         """
         mine: list[Figures] = []
         for block in in_order(self._pool, self._work(), self._in_flight):
             on_bytes(block.data)
+            if block.data.dtype == np.uint32:
+                self._results.put(block.data)
             on_elements(block.n)
             if block.figures is None:
                 continue
@@ -230,12 +236,23 @@ class StreamingEngine:
         from core.merge import kernels
 
         figures = kernels.Figures.zeros(len(self._densities), n)
-        bits = np.empty(n, np.uint32)
+        bits = self._room(n)
         rows = buffer.rows(codes_of(job.inputs))
         kernels.merge_block(rows, n, self._rule, kept.thresholds, kept.cutoffs - start, bits, figures)
         data, overflowed = narrow(bits, job.out_dtype)
+        if data is not bits:
+            self._results.put(bits)
         figures.counts[kernels.Count.OVERFLOW] += overflowed
         return _Block(job, start, n, data, figures)
+
+    def _room(self, n: int) -> np.ndarray:
+        """uint32 (n,) for a block's result, from an earlier block where one is free."""
+        try:
+            room = self._results.get_nowait()
+        except Empty:
+            return np.empty(n, np.uint32)
+        whole = room if room.base is None else room.base
+        return whole[:n] if whole.size >= n else np.empty(n, np.uint32)
 
     def _add_up(self, job: TensorJob, blocks: list["Figures"]) -> TensorFigures:
         from core.merge.kernels import Count
