@@ -5,13 +5,13 @@ Takes arrays, and clusters where tasks come in groups (scenarios); gives (low, h
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from core.errors import InputError
+from core.stats.student import t_quantile
 
 RESAMPLES = 10_000
 """Bootstrap resamples: the ends of an interval are then good to about 1/50 of its width."""
@@ -66,7 +66,7 @@ def mean_interval(scores: np.ndarray, clusters: Sequence[Any] | None = None) -> 
         deviations = cluster_sums(x - p, clusters)
         groups = len(deviations)
         together = float((deviations**2).sum()) / n**2 * groups / max(groups - 1, 1)
-        v, z = max(together, float(((x - p) ** 2).sum()) / n**2), _t_quantile(max(groups - 1, 1))
+        v, z = max(together, float(((x - p) ** 2).sum()) / n**2), t_quantile(max(groups - 1, 1))
     room = p * (1 - p)
     effective = room / v if v > 1e-15 and room > 0 else float(groups)
     return _wilson(min(max(p, 0.0), 1.0), effective, z)
@@ -79,13 +79,6 @@ def cluster_sums(values: np.ndarray, clusters: Sequence[Any]) -> np.ndarray:
     if len(index) != len(values):
         raise InputError(f"expected one cluster for each of {len(values)} tasks, found {len(index)}.")
     return np.bincount(index, weights=values, minlength=len(at))
-
-
-@lru_cache(maxsize=4096)
-def _t_quantile(freedom: int, probability: float = 0.975) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, probability))
 
 
 def difference_interval(differences: np.ndarray, clusters: Sequence[Any] | None = None, *, seed: int = 0) -> Interval:
@@ -109,7 +102,7 @@ def difference_interval(differences: np.ndarray, clusters: Sequence[Any] | None 
         room = 1 - 0.025 ** (1 / n)
         return Interval(max(-1.0, mean - room), min(1.0, mean + room))
     means = _resampled_means(kinds, counts, np.random.default_rng(seed))
-    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * _t_quantile(n - 1))
+    tail = NormalDist().cdf(-math.sqrt(n / (n - 1)) * t_quantile(n - 1))
     low, high = np.quantile(means, [tail, 1 - tail])
     return Interval(float(low), float(high))
 
