@@ -80,6 +80,8 @@ class Measured:
 
     seconds: float
     peak_bytes: int
+    cpu_seconds: float = 0.0
+    """Of all cores: tells a busy machine from slow code."""
 
 
 def write_models(folder: Path, shape: Shape) -> None:
@@ -147,10 +149,10 @@ def measure(command: Sequence[str], out: Path) -> Measured:
     if process.returncode or not (out / "model.safetensors").exists():
         raise SystemExit(f"failed: {' '.join(command)}")
     shutil.rmtree(out)
-    return Measured(seconds, usage.ru_maxrss * 1024)
+    return Measured(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
-def run(size: str = "166m", repeats: int = 3, folder: Path | None = None) -> dict[str, list[Measured]]:
+def measure_all(size: str = "166m", repeats: int = 3, folder: Path | None = None) -> dict[str, list[Measured]]:
     """Every measurement, by name. Ours is run once before, so that compiled code is cached."""
     results: dict[str, list[Measured]] = {}
     with tempfile.TemporaryDirectory(prefix="merge-bench-", dir=folder) as place:
@@ -174,16 +176,22 @@ def run(size: str = "166m", repeats: int = 3, folder: Path | None = None) -> dic
 def table(results: dict[str, list[Measured]]) -> str:
     """Medians, peaks and ratios as text."""
     medians = {name: statistics.median(one.seconds for one in rows) for name, rows in results.items()}
-    lines = [f"{'merge':28} {'seconds':>8} {'peak':>8}"]
+    lines = [f"{'merge':28} {'seconds':>8} {'cpu':>8} {'peak':>8}"]
     for name, rows in results.items():
-        peak = max(one.peak_bytes for one in rows)
-        lines.append(f"{name:28} {medians[name]:8.2f} {f'{peak / 1e9:.2f} GB' if peak else '':>8}")
+        peak, cpu = max(one.peak_bytes for one in rows), statistics.median(one.cpu_seconds for one in rows)
+        more = f"{cpu:8.2f} {peak / 1e9:5.2f} GB" if peak else ""
+        lines.append(f"{name:28} {medians[name]:8.2f} {more}")
     for density in DENSITIES:
         mine, other = medians[f"ours, density {density:g}"], medians[f"mergekit, density {density:g}"]
         lines.append(
             f"density {density:g}: {other / mine:.1f} times as fast as mergekit, {mine / medians['floor']:.1f} floors"
         )
     return "\n".join(lines)
+
+
+def run(size: str = "166m", repeats: int = 3, folder: Path | None = None) -> None:
+    """Measure everything and print the table."""
+    print(table(measure_all(size, repeats, folder)))
 
 
 def main() -> None:
@@ -197,7 +205,7 @@ def main() -> None:
     if arguments.write:
         write_models(arguments.write, SHAPES[arguments.size])
         return
-    print(table(run(arguments.size, arguments.repeats, arguments.folder)))
+    run(arguments.size, arguments.repeats, arguments.folder)
 
 
 if __name__ == "__main__":
