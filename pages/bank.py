@@ -13,12 +13,12 @@ from core.charts import words
 from core.errors import MergescopeError, RecipeError
 from core.stats import mean_interval, noise_band
 from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say
-from pages.shared.banks import Stamp, stamp_of
+from pages.shared.banks import mark_of
 from pages.shared.recipes import selection_of
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _rows(_bank: Bank, root: str, stamp: Stamp, split: str, at: int) -> tuple[figures.ScoreRows, int]:
+def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRows, int]:
     """Scores under one protocol (0 is the bank's own), each mean with its 95 % interval over scenarios."""
     one = _bank.splits[split]
     scores, base, samples = one.scores, one.base_scores, one.samples
@@ -31,7 +31,7 @@ def _rows(_bank: Bank, root: str, stamp: Stamp, split: str, at: int) -> tuple[fi
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _noise(_bank: Bank, root: str, stamp: Stamp, split: str) -> tuple[figures.Band, float] | None:
+def _noise(_bank: Bank, mark: int, split: str) -> tuple[figures.Band, float] | None:
     """Where repeated runs of one checkpoint fell, and half the width of that in tasks."""
     found = replicate_scores(_bank.splits[split])
     if found is None:
@@ -147,9 +147,9 @@ def main() -> None:
     top = st.container()
     default = recipe.split if recipe.split in bank.splits else next(iter(bank.splits))
     name, at = switches(bank, default)
-    split, root, stamp = bank.splits[name], str(bank.root), stamp_of(bank.root)
-    rows, samples = _rows(bank, root, stamp, name, at)
-    noise = _noise(bank, root, stamp, name) if at == 0 else None
+    split, mark = bank.splits[name], mark_of(bank)
+    rows, samples = _rows(bank, mark, name, at)
+    noise = _noise(bank, mark, name) if at == 0 else None
     picks = picks_of(bank)
     with top:
         headline(bank, rows, name, samples, (noise[1], noise[0].runs) if noise else None)

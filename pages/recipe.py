@@ -17,16 +17,16 @@ from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS
 from core.recipe.switch import lambda_switch_points
 from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark, on_primary, plain
-from pages.shared.banks import Stamp, stamp_of
+from pages.shared.banks import mark_of
 from pages.shared.recipes import previous_recipe, selection_or_none
 from pages.shared.topline import apply_preset, recipe_name
 
 STEP = "step"
-MAX_POOL_FOR_STRIP = 200
+MAX_POOL_FOR_STRIP, MAX_PICKS_FOR_STRIP = 200, 40
 
 
 @st.cache_resource(max_entries=128, show_spinner=False)
-def _intervals(_bank: Bank, root: str, stamp: Stamp, _recipe: Recipe, key: str) -> list[mmr.Interval]:
+def _intervals(_bank: Bank, mark: int, _recipe: Recipe, key: str) -> list[mmr.Interval]:
     found = lambda_switch_points(_bank, _recipe)
     ends = [*(one.lam for one in found[1:]), 1.0]
     return [(one.lam, end, one.picks) for one, end in zip(found, ends, strict=True)]
@@ -36,7 +36,7 @@ def intervals_of(bank: Bank, recipe: Recipe) -> list[mmr.Interval]:
     """The picks for every λ; computed once for all settings that do not move them."""
     still = replace(recipe, lam=0.5, tau=1.0, weighting="softmax", density=1.0, scale=1.0, normalize=True)
     still = replace(still, out_dtype="float32")
-    return _intervals(bank, str(bank.root), stamp_of(bank.root), still, repr(still))
+    return _intervals(bank, mark_of(bank), still, repr(still))
 
 
 def headline(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
@@ -142,6 +142,9 @@ def against_lambda(bank: Bank, recipe: Recipe) -> None:
     """The picks for every λ, with the exact points where they change."""
     if len(bank.checkpoints) > MAX_POOL_FOR_STRIP:
         st.caption(f"Drawn for pools of up to {MAX_POOL_FOR_STRIP} checkpoints; this one has {len(bank.checkpoints)}.")
+        return
+    if recipe.k > MAX_PICKS_FOR_STRIP:
+        st.caption(f"Drawn for up to {MAX_PICKS_FOR_STRIP} picks; K is {recipe.k}.")
         return
     intervals = intervals_of(bank, recipe)
     names = [one.id for one in bank.checkpoints]

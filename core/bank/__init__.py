@@ -1,6 +1,14 @@
 """The pool: a base, its checkpoints, their scores and tasks, read from a folder with `bank.yaml`."""
 
-from core.bank.load import MoreScores, Replicates, list_banks, load_bank, load_more_scores, replicate_scores
+from core.bank.load import (
+    MoreScores,
+    Replicates,
+    bank_files,
+    list_banks,
+    load_bank,
+    load_more_scores,
+    replicate_scores,
+)
 from core.bank.model import Bank, Checkpoint, Split
 from core.bank.noise import split_noise
 from core.bank.scores import SampleRow, read_scores
@@ -13,6 +21,7 @@ __all__ = [
     "Replicates",
     "SampleRow",
     "Split",
+    "bank_files",
     "bank_summary",
     "list_banks",
     "load_bank",

@@ -73,6 +73,23 @@ def load_bank(path: Path | str) -> Bank:
     )
 
 
+def bank_files(path: Path | str) -> tuple[Path, ...]:
+    """The files that `load_bank` reads, `bank.yaml` first; it alone where it does not say what else."""
+    given = Path(path)
+    file = given if given.is_file() else given / BANK_FILE
+    try:
+        parsed, located = parse_bank_yaml(file)
+        named = [one for split in parsed.splits.values() for one in _named_by(split)]
+        return (file, *(_inside(one, located, ("splits",)) for one in named))
+    except BankError:
+        return (file,)
+
+
+def _named_by(split: SplitFile) -> list[str]:
+    more = (one.path for one in split.more_scores)
+    return [one for one in (split.tasks, split.scores, split.replicates, *more) if one is not None]
+
+
 def list_banks(roots: Sequence[Path | str]) -> list[Path]:
     """Folders with a `bank.yaml`: each root itself, or else its direct subfolders, by name."""
     found: list[Path] = []

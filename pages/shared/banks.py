@@ -6,11 +6,14 @@ MERGESCOPE_ROOTS. Knows nothing about recipes.
 """
 
 import os
+from functools import lru_cache
+from itertools import count
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import streamlit as st
 
-from core.bank import list_banks, load_bank
+from core.bank import bank_files, list_banks, load_bank
 from core.bank.model import Bank
 from core.errors import BankError
 from core.files import is_inside
@@ -19,7 +22,9 @@ ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "data"
 KEY = "bank"
 MAX_ASKED = 8
-Stamp = tuple[tuple[str, int, int], ...]
+FileStamp = tuple[int, int]
+_MARKS: WeakKeyDictionary[Bank, int] = WeakKeyDictionary()
+_NUMBERS = count()
 
 
 @st.cache_data(max_entries=4, ttl="10s", show_spinner=False)
@@ -87,17 +92,39 @@ def has_bank(path: Path) -> bool:
         return False
 
 
-def stamp_of(root: Path) -> Stamp:
-    """Name, time and size of the files a bank is read from: changes when the bank must be read again."""
-    folder = root if root.is_dir() else root.parent
-    files = [*folder.glob("*.yaml"), *folder.glob("*.jsonl"), *folder.glob("*/*.jsonl")]
-    stats = [(str(file), file.stat()) for file in sorted(files)]
-    return tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats)
+def file_stamp(path: Path) -> FileStamp:
+    """Time and size: changes when the file must be read again. Raises OSError where there is none."""
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+def _stamp_or_none(path: Path) -> FileStamp:
+    try:
+        return file_stamp(path)
+    except OSError:
+        return (0, 0)
+
+
+@lru_cache(maxsize=32)
+def _files(path: str, stamp: FileStamp) -> tuple[Path, ...]:
+    return bank_files(path)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _load(path: str, stamp: Stamp) -> Bank:
+def _load(path: str, stamps: tuple[FileStamp, ...]) -> Bank:
     return load_bank(Path(path))
+
+
+def read_bank(path: Path) -> Bank:
+    """The bank in a folder, read again only when one of its files has changed; raises BankError or OSError."""
+    yaml = path / "bank.yaml" if path.is_dir() else path
+    files = _files(str(path), _stamp_or_none(yaml))
+    return _load(str(path), tuple(_stamp_or_none(one) for one in files))
+
+
+def mark_of(bank: Bank) -> int:
+    """A number of its own for every bank that was read: what is computed from one is kept under it."""
+    return _MARKS.setdefault(bank, next(_NUMBERS))
 
 
 def current_bank() -> Bank:
@@ -111,7 +138,7 @@ def current_bank() -> Bank:
         st.stop()
     path = known.get(st.session_state.get(KEY, ""), next(iter(known.values())))
     try:
-        return _load(str(path), stamp_of(path))
+        return read_bank(path)
     except (BankError, OSError) as problem:
         st.error(str(problem))
         st.stop()

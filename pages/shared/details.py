@@ -14,6 +14,7 @@ from core.charts import bank as figures
 from core.charts import words
 from core.errors import MergescopeError
 from core.files import read_jsonl
+from pages.shared.banks import FileStamp, file_stamp
 from pages.shared.show import chart, is_dark, plain
 
 TASK, MEMBER = "bank_task", "bank_checkpoint"
@@ -101,8 +102,8 @@ def size_of(one: Checkpoint) -> str | None:
     return f"{words.short_number(parameters)} parameters"
 
 
-@st.cache_resource(max_entries=8, show_spinner="Reading answers")
-def _answers(path: str, stamp: Any) -> dict[str, list[SampleRow]]:
+@st.cache_resource(max_entries=3, show_spinner="Reading answers")
+def _answers(path: str, stamp: FileStamp) -> dict[str, list[SampleRow]]:
     by_task: dict[str, list[SampleRow]] = {}
     for row in read_scores(Path(path)):
         by_task.setdefault(row.task, []).append(row)
@@ -110,13 +111,13 @@ def _answers(path: str, stamp: Any) -> dict[str, list[SampleRow]]:
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
-def _tasks(path: str, stamp: Any) -> dict[str, dict[str, Any]]:
+def _tasks(path: str, stamp: FileStamp) -> dict[str, dict[str, Any]]:
     return {str(row.get("id")): row for _, row in read_jsonl(Path(path))}
 
 
-def _file_stamp(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_mtime_ns, stat.st_size
+def tasks_of(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a task file by id; raises an InputError or OSError."""
+    return _tasks(str(path), file_stamp(path))
 
 
 def task(bank: Bank, split: Split, at: int) -> None:
@@ -130,8 +131,8 @@ def task(bank: Bank, split: Split, at: int) -> None:
     if path.stat().st_size > LARGE:
         st.caption(f"The answers are in {plain(_short(path, bank.root))}, which is too large to show here.")
         return
-    rows = _answers(str(path), _file_stamp(path)).get(chosen, [])
-    about = _tasks(str(split.tasks_path), _file_stamp(split.tasks_path)).get(chosen, {}) if split.tasks_path else {}
+    rows = _answers(str(path), file_stamp(path)).get(chosen, [])
+    about = tasks_of(split.tasks_path).get(chosen, {}) if split.tasks_path else {}
     prompt = about.get("prompt") or next((row.prompt for row in rows if row.prompt), None)
     if prompt:
         st.caption("Prompt")

@@ -5,15 +5,16 @@ in the address. Knows nothing about how a chart looks.
 """
 
 import dataclasses
+from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 
 from core.bank.model import Bank
 from core.errors import RecipeError
-from core.recipe import Selection, select, validate
+from core.recipe import Selection, select
 from core.recipe.model import Recipe
-from pages.shared.banks import Stamp, current_bank, stamp_of
+from pages.shared.banks import current_bank
 
 HISTORY = "recipe_history"
 MAX_HISTORY = 50
@@ -59,15 +60,14 @@ def undo() -> None:
         set_recipe(history[-1])
 
 
-@st.cache_resource(max_entries=512, show_spinner=False)
-def _select(_bank: Bank, root: str, stamp: Stamp, _recipe: Recipe, key: str) -> Selection:
-    validate(_recipe, _bank)
-    return select(_bank, _recipe)
+@lru_cache(maxsize=128)
+def _select(bank: Bank, recipe: Recipe) -> Selection:
+    return select(bank, recipe)
 
 
 def selection_of(bank: Bank, recipe: Recipe) -> Selection:
     """What `recipe` picks from `bank`, computed once; raises RecipeError."""
-    return _select(bank, str(bank.root), stamp_of(bank.root), recipe, repr(recipe))
+    return _select(bank, recipe)
 
 
 def selection_or_none(bank: Bank, recipe: Recipe) -> Selection | None:

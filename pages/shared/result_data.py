@@ -10,23 +10,16 @@ from typing import Any
 
 import streamlit as st
 
-from core.bank import Bank, SampleRow, load_bank, read_scores, replicate_scores, split_noise
+from core.bank import Bank, SampleRow, read_scores, replicate_scores, split_noise
 from core.charts.outcome import Band, Panel, Role, Scores, standings
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
-from core.files import read_jsonl
 from core.stats import compare, mean_interval, noise_band
-from pages.shared.banks import Stamp, stamp_of
+from pages.shared.banks import FileStamp, file_stamp, mark_of, read_bank
+from pages.shared.details import tasks_of
 
 NAMES: dict[str, str] = {"merge": "merge", "uniform": "uniform mean", "best_single": "best single", "base": "base"}
 """Keys of a job's result to the words on screen."""
-FileStamp = tuple[int, int]
-
-
-def file_stamp(path: Path) -> FileStamp:
-    """Time and size: changes when the file must be read again."""
-    stat = path.stat()
-    return stat.st_mtime_ns, stat.st_size
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -55,16 +48,10 @@ def only_model(path: Path) -> list[SampleRow]:
     return [row for rows in rows_by_model(path).values() for row in rows]
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _bank(root: str, stamp: Stamp) -> Bank:
-    return load_bank(Path(root))
-
-
 def bank_of(job: Any) -> Bank | None:
     """The bank a run was made from, or None where it is gone or cannot be read."""
-    root = Path(job.spec["bank"])
     try:
-        return _bank(str(root), stamp_of(root))
+        return read_bank(Path(job.spec["bank"]))
     except (MergescopeError, OSError):
         return None
 
@@ -87,16 +74,13 @@ def samples_of(job: Any, split: str) -> dict[str, dict[str, list[float]]]:
 def panels(job: Any) -> list[Panel]:
     """One panel for each split of a finished run, in the order it was asked for."""
     bank = bank_of(job)
-    root = str(bank.root) if bank is not None else ""
     files = [Path(path) for one in job.result["scores"].values() for path in one.values()]
     stamps = tuple(file_stamp(path) for path in files)
-    return _panels(job, bank, job.id, root, stamps, stamp_of(bank.root) if bank is not None else ())
+    return _panels(job, bank, job.id, stamps, mark_of(bank) if bank is not None else None)
 
 
 @st.cache_resource(max_entries=16, show_spinner="Comparing")
-def _panels(
-    _job: Any, _bank: Bank | None, job_id: str, root: str, stamps: tuple[FileStamp, ...], bank_stamp: Stamp
-) -> list[Panel]:
+def _panels(_job: Any, _bank: Bank | None, job_id: str, stamps: tuple[FileStamp, ...], mark: int | None) -> list[Panel]:
     return [_panel(_job, _bank, split) for split in _job.result["scores"]]
 
 
@@ -153,17 +137,12 @@ def _band(bank: Bank | None, split: str, protocol: Protocol) -> Band | None:
     return Band(band.low, band.high, found.checkpoint, band.runs)
 
 
-@st.cache_resource(max_entries=8, show_spinner=False)
-def _tasks(path: str, stamp: FileStamp) -> dict[str, dict[str, Any]]:
-    return {str(row.get("id")): row for _, row in read_jsonl(Path(path))}
-
-
 def task_of(job: Any, split: str, task: str) -> dict[str, Any]:
     """A task as its file has it; empty where the file is gone."""
     bank = bank_of(job)
     path = bank.splits[split].tasks_path if bank is not None and split in bank.splits else None
     try:
-        return _tasks(str(path), file_stamp(path)).get(task, {}) if path else {}
+        return tasks_of(path).get(task, {}) if path else {}
     except (MergescopeError, OSError):
         return {}
 

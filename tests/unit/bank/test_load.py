@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.bank import list_banks, load_bank, load_more_scores, replicate_scores
+from core.bank import bank_files, list_banks, load_bank, load_more_scores, replicate_scores
 from core.errors import BankError
 from core.evals.protocol import Protocol
 
@@ -321,3 +321,12 @@ def test_importing_banks_and_recipes_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_banks_files_are_named_without_reading_them(folder: Any) -> None:
+    folder.yaml["splits"]["dev"]["replicates"] = "again.jsonl"
+    root = folder.write()
+    names = ("bank.yaml", "tasks.jsonl", "scores.jsonl", "again.jsonl")
+    assert bank_files(root) == tuple(root.resolve() / name if at else root / name for at, name in enumerate(names))
+    (root / "bank.yaml").write_text("splits: [")
+    assert bank_files(root) == (root / "bank.yaml",)
