@@ -32,9 +32,14 @@ def remember_banks(arguments: list[str]) -> None:
 @asynccontextmanager
 async def recover_runs(_: Any) -> AsyncIterator[dict[str, Any]]:
     """Once a server: runs whose worker died while no server watched are marked as lost."""
+    from core.errors import MergescopeError
     from core.jobs import Ledger
 
-    Ledger().recover()
+    try:
+        Ledger().recover()
+    except (MergescopeError, OSError) as problem:
+        # Every page says it too; a server that does not start would say nothing.
+        print(f"warning: {problem}", file=sys.stderr)
     yield {}
 
 

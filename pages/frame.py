@@ -30,26 +30,30 @@ page = st.navigation(
     position="top",
 )
 
-not_found = banks.remember_asked()
-slot = st.container(key="topline")
-with slot:
-    bank_slot, recipe_slot = topline.bank_row()
-bank = current_bank()
-messages = [*knobs.read_address(bank), *knobs.fit_to_bank(bank)]
-with st.sidebar:
-    knobs.draw_knobs(bank, current_recipe(), recipes.selection_or_none(bank, current_recipe()))
-recipe = current_recipe()
-recipes.note_recipe(recipe)
-with st.sidebar:
-    launch.button(bank, recipe)
 
-topline.describe_bank(bank, bank_slot)
-topline.recipe_controls(bank, recipe, recipe_slot)
-topline.running_line()
-for one in [*([not_found] if not_found else []), *(message() for message in messages)]:
-    st.warning(plain(one), icon=":material/link_off:")
+def draw() -> None:
+    """The frame, then the page in it."""
+    not_found = banks.remember_asked()
+    with st.container(key="topline"):
+        bank_slot, recipe_slot = topline.bank_row()
+    bank = current_bank()
+    messages = [*knobs.read_address(bank), *knobs.fit_to_bank(bank)]
+    with st.sidebar:
+        knobs.draw_knobs(bank, current_recipe(), recipes.selection_or_none(bank, current_recipe()))
+    recipe = current_recipe()
+    recipes.note_recipe(recipe)
+    with st.sidebar:
+        launch.button(bank, recipe)
+    topline.describe_bank(bank, bank_slot)
+    topline.recipe_controls(bank, recipe, recipe_slot)
+    topline.running_line()
+    for said in (not_found, *(message() for message in messages)):
+        if said:
+            st.warning(plain(said), icon=":material/link_off:")
+    page.run()
+
 
 try:
-    page.run()
-except MergescopeError as problem:
+    draw()
+except (MergescopeError, OSError) as problem:
     say(problem)

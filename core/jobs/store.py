@@ -49,7 +49,7 @@ BUSY_SECONDS = 30.0
 def connect(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection of the caller's own, closed afterwards: safe in any thread and any process.
 
-    Raises JobError when the file cannot be opened or is not a ledger.
+    Raises JobError when the file cannot be opened, is not a ledger, or is locked, full or read-only.
     """
     fresh = not path.exists()
     try:
@@ -69,6 +69,8 @@ def connect(path: Path) -> Iterator[sqlite3.Connection]:
     except sqlite3.DatabaseError as problem:
         if "not a database" in str(problem) or "malformed" in str(problem):
             raise JobError(f"{path}: is not a ledger of runs ({problem}). Move it away; a new one is made.") from None
+        if isinstance(problem, sqlite3.OperationalError):
+            raise JobError(f"{path}: the ledger of runs cannot be used now ({problem}).") from None
         raise
     finally:
         db.close()

@@ -4,6 +4,7 @@ Every value that comes from an address is checked here before a widget sees it. 
 what the knobs do.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -36,9 +37,9 @@ TAUS = (
     0.7,
     1,
 )
-Message = Callable[[], str]
-"""A sentence for the visitor, made once the knobs are drawn."""
-SEEN = "knobs_drawn"
+Message = Callable[[], str | None]
+"""A sentence for the visitor, made once the knobs are drawn; None where there is nothing to say."""
+SEEN, K_UNBOUND = "knobs_drawn", "k_not_in_address"
 MAX_SHOWN = 40
 
 
@@ -59,9 +60,14 @@ def read_address(bank: Bank) -> list[Message]:
         try:
             value = recipe_from_dict({one.name: parse(one, raw)})
             st.session_state[one.name] = _plain(getattr(value, one.name))
+            if one.type == "float":
+                problems.append(_out_of_reach(one, raw, st.session_state[one.name]))
         except RecipeError as problem:
             st.session_state[one.name] = default_of(one, bank)
             problems.append(_not_valid(one, raw, problem))
+            if one.name == "k" and parse(one, raw) in {math.inf, -math.inf}:
+                # streamlit's widget would read it too, and ends in an OverflowError.
+                st.session_state[K_UNBOUND] = True
     return problems
 
 
@@ -71,6 +77,18 @@ def _not_valid(one: Knob, raw: list[str], problem: RecipeError) -> Message:
         f"The link's {one.symbol} = “{shown}” is not used: expected {wanted}. "
         f"{one.symbol} is {_said(st.session_state[one.name])}."
     )
+
+
+def _out_of_reach(one: Knob, raw: list[str], asked: float) -> Message:
+    """For a value that a recipe may have but the knob's widget does not offer."""
+
+    def said() -> str | None:
+        now = st.session_state[one.name]
+        if now == asked:
+            return None
+        return f"The link's {one.symbol} = “{raw[-1][:MAX_SHOWN]}” is beyond this knob; {one.symbol} is {_said(now)}."
+
+    return said
 
 
 def _said(value: Any) -> str:
@@ -164,7 +182,7 @@ def draw_knobs(bank: Bank, recipe: Recipe, selection: Selection | None) -> None:
         value=min(max(int(default_of(knob("k"), bank)), low), high),
         step=1,
         key="k",
-        bind="query-params",
+        bind=None if st.session_state.get(K_UNBOUND) else "query-params",
         help=said("k"),
     )
     left, right = st.columns(2, gap="small")

@@ -3,6 +3,7 @@
 Run: .venv/bin/python -m pytest tests/page/test_frame.py
 """
 
+import os
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -151,6 +152,32 @@ def test_the_link_holds_bank_and_every_knob(monkeypatch: pytest.MonkeyPatch, tmp
     assert {one.name for one in KNOBS} - {"pin"} <= set(values)
     again = open_frame(monkeypatch, tmp_path, **values).run()
     assert again.slider(key="lam").value == 0.4 and not again.warning.values[1:]
+
+
+@pytest.mark.parametrize(("name", "asked"), [("scale", "50"), ("scale", "-1e300"), ("density", "0.0005")])
+def test_a_value_beyond_its_knob_is_named_and_not_dropped_in_silence(
+    name: str, asked: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    test = open_frame(monkeypatch, tmp_path, **S3, **{name: asked}).run()
+    assert test.session_state[name] == 1.0
+    assert any(f"{name} = “{asked}” is beyond this knob; {name} is 1." in one for one in warnings(test))
+
+
+@pytest.mark.parametrize("asked", ["inf", "-1e400"])
+def test_an_infinite_k_is_named_and_the_default_is_used(
+    asked: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    test = open_frame(monkeypatch, tmp_path, **S3, k=asked).run()
+    assert not test.exception and test.number_input(key="k").value == 5
+    assert any(f"K = “{asked}” is not used" in one for one in warnings(test))
+
+
+def test_a_ledger_that_is_none_is_said_on_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    test = open_frame(monkeypatch, tmp_path, **S3)
+    (Path(os.environ["MERGESCOPE_HOME"]) / "ledger.sqlite").write_bytes(b"no ledger" * 100)
+    test.run()
+    assert not test.exception
+    assert any("is not a ledger of runs" in one.value for one in test.error)
 
 
 @pytest.mark.parametrize("asked", ["/etc", "../../..", "nowhere", "\x00", "a" * 5000])
