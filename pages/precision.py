@@ -40,6 +40,10 @@ def main() -> None:
     if job.spec.get("bank") and not of_bank(job, bank.root):
         note(f"This merge is of the bank {Path(job.spec['bank']).name}, not of the bank above.")
     report = read(folder)
+    if report.empty:
+        st.title("Nothing to compare", anchor=False)
+        note("The result of this merge shares no tensor of the same shape with a base, so no rounding was measured.")
+        return
     found = words.summary(report, total_of(job, what))
     headline(found, what, done=job.spec.get("recipe", {}).get("out_dtype") == "bfloat16")
     if found.lost >= 0.01 * max(found.changed, 1):
@@ -94,9 +98,9 @@ def members_are_bf16(folder: Path) -> bool:
     """True where the merge recorded that everything it read was bfloat16."""
     try:
         dtypes = json.loads((folder / "provenance.json").read_text())["dtypes"]["inputs"]
-    except (OSError, ValueError, KeyError):
+        return set(dtypes.values()) == {"bfloat16"}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-    return set(dtypes.values()) == {"bfloat16"}
 
 
 def read(folder: Path) -> "pd.DataFrame":

@@ -4,6 +4,8 @@ Takes one job of the ledger; reads its folder. Changes nothing.
 """
 
 import json
+import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +117,7 @@ def config(job: Any) -> None:
 def preflight(text: str, job: Any) -> None:
     """Header-only checks of the plan, as they would be now."""
     try:
-        found = _preflight(text, str(job.folder))
+        found = _preflight(text, job.spec.get("where") or str(job.folder / "config.yml"))
     except (MergescopeError, OSError) as problem:
         say(problem)
         return
@@ -128,16 +130,16 @@ def preflight(text: str, job: Any) -> None:
 
 
 @st.cache_resource(max_entries=32, show_spinner=False, ttl="60s")
-def _preflight(text: str, folder: str) -> Any:
+def _preflight(text: str, where: str) -> Any:
     from core.merge import parse_plan, preflight
 
-    return preflight(parse_plan(text, Path(folder) / "config.yml"), ledger().home)
+    return preflight(parse_plan(text, Path(where)), ledger().home)
 
 
 def files(job: Any) -> None:
     """Every file of the run with its size, and its hash where the run recorded one."""
     known = recorded_hashes(job)
-    found = sorted(one for one in job.folder.rglob("*") if one.is_file())[:MAX_FILES] if job.folder.is_dir() else []
+    found = sizes(job.folder)
     if not found:
         note("No files: the run has written none, or they were cleaned up.")
         return
@@ -145,7 +147,7 @@ def files(job: Any) -> None:
         pd.DataFrame(
             {
                 "file": [str(one.relative_to(job.folder)) for one in found],
-                "size": [file_size(one.stat().st_size) for one in found],
+                "size": [file_size(size) for size in found.values()],
                 "sha256": [known.get(str(one), "") for one in found],
             }
         ),
@@ -155,6 +157,19 @@ def files(job: Any) -> None:
         height="content" if len(found) <= 14 else 420,
     )
     note(f"In {job.folder}. Hashes are those that the merge recorded in provenance.json when it wrote the files.")
+
+
+def sizes(folder: Path) -> dict[Path, int]:
+    """Every file below a folder with its bytes, by path; one that a worker moves away meanwhile is left out."""
+    found: dict[Path, int] = {}
+    for parent, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            with suppress(OSError):
+                found[Path(parent, name)] = Path(parent, name).stat().st_size
+            if len(found) >= MAX_FILES:
+                return found
+    return found
 
 
 def recorded_hashes(job: Any) -> dict[str, str]:
