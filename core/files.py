@@ -1,13 +1,12 @@
-"""Small file habits shared by every layer: JSONL in and out, hashes, all-or-nothing writes.
+"""Small file habits shared by every layer: JSONL in and out, all-or-nothing writes, what lies in which folder.
 
 Takes and gives paths and plain Python values; knows nothing about what the files mean.
 """
 
-import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +73,6 @@ def _parse_object(line: bytes, where: str, error: type[InputError]) -> dict[str,
 def jsonl_bytes(rows: Iterable[dict[str, Any]]) -> bytes:
     """Encode rows as JSONL: one object a line, UTF-8, keys in the order given."""
     return b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
-
-
-def sha256_of(path: Path, *, on_bytes: Callable[[int], None] | None = None) -> str:
-    """Hex SHA-256 of a file, read in 8 MiB pieces; `on_bytes` is told each piece's length."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while piece := file.read(8 << 20):
-            digest.update(piece)
-            if on_bytes:
-                on_bytes(len(piece))
-    return digest.hexdigest()
 
 
 def is_inside(path: Path, roots: Iterable[Path]) -> bool:

@@ -10,7 +10,8 @@ import streamlit as st
 from core.bank import Bank, Split, load_more_scores, replicate_scores
 from core.charts import bank as figures
 from core.charts import words
-from core.errors import MergescopeError, RecipeError
+from core.charts.outcome import Band
+from core.errors import RecipeError
 from core.stats import mean_interval, noise_band
 from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say
 from pages.shared.banks import mark_of
@@ -31,13 +32,13 @@ def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRow
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
-def _noise(_bank: Bank, mark: int, split: str) -> tuple[figures.Band, float] | None:
+def _noise(_bank: Bank, mark: int, split: str) -> tuple[Band, float] | None:
     """Where repeated runs of one checkpoint fell, and half the width of that in tasks."""
     found = replicate_scores(_bank.splits[split])
     if found is None:
         return None
     band = noise_band(found.scores)
-    return figures.Band(found.checkpoint, band.low, band.high, band.runs), band.half_width_tasks
+    return Band(band.low, band.high, found.checkpoint, band.runs), band.half_width_tasks
 
 
 def protocols_of(split: Split) -> list[str]:
@@ -105,9 +106,7 @@ def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, nois
     st.markdown(f"{plain(bank.description)} {plain(sentence)}", anchors=False)
 
 
-def heatmap(
-    rows: figures.ScoreRows, split: Split, samples: int, band: figures.Band | None, picks: dict[str, int]
-) -> None:
+def heatmap(rows: figures.ScoreRows, split: Split, samples: int, band: Band | None, picks: dict[str, int]) -> None:
     """The scores; a click on a cell chooses its task and checkpoint for the details below."""
     st.header(
         "Who solves what",
@@ -165,7 +164,4 @@ def main() -> None:
     details.card(bank)
 
 
-try:
-    main()
-except MergescopeError as problem:
-    say(problem)
+main()

@@ -10,12 +10,12 @@ from typing import Any
 import streamlit as st
 
 from core.bank.model import Bank
-from core.errors import MergescopeError, RecipeError
+from core.errors import MergescopeError
 from core.evals.protocol import Protocol
 from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
-from pages.shared.recipes import selection_of
+from pages.shared.recipes import selection_or_none
 from pages.shared.runs import LIVE, OPEN, amount, duration, file_size, note, page_link
 from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
@@ -70,13 +70,12 @@ def spec_of(bank: Bank, recipe: Recipe, selection: Selection) -> dict[str, Any]:
         "splits": [one for one in st.session_state.get(SPLITS, evaluable_splits(bank)) if one in bank.splits],
         "protocol": protocol.as_dict(),
         "also_uniform": bool(st.session_state.get(UNIFORM, True)),
-        "base_name": bank.base.id,
     }
 
 
 def button(bank: Bank, recipe: Recipe) -> None:
     """Draw the panel for the live bank and recipe."""
-    selection = _selection(bank, recipe)
+    selection = selection_or_none(bank, recipe)
     with st.container(key="launch", gap="small"):
         splits = st.session_state.get(SPLITS, evaluable_splits(bank))
         reason = refusal(bank, selection, splits)
@@ -105,13 +104,6 @@ def button(bank: Bank, recipe: Recipe) -> None:
         _said()
         if bank.has_weights:
             _options(bank)
-
-
-def _selection(bank: Bank, recipe: Recipe) -> Selection | None:
-    try:
-        return selection_of(bank, recipe)
-    except RecipeError:
-        return None
 
 
 def _options(bank: Bank) -> None:
@@ -227,13 +219,14 @@ def _estimate(bank: Bank, spec: dict[str, Any], elements: int) -> Estimate:
 def work_of(bank: Bank, spec: dict[str, Any], elements: int) -> Work:
     """The amount of work that a specification asks for."""
     protocol = Protocol(**spec["protocol"])
-    tasks = sum(len(bank.splits[name].tasks) for name in spec["splits"] if name in bank.splits)
-    own = all(bank.splits[name].protocol == protocol for name in spec["splits"] if name in bank.splits)
+    splits = [bank.splits[name] for name in spec["splits"] if name in bank.splits]
+    tasks = sum(len(one.tasks) for one in splits)
+    scored = all(one.score_file(protocol) is not None for one in splits)
     uniform = bool(spec.get("also_uniform"))
     return Work(
         elements=elements,
         members=int(spec["recipe"]["k"]) + uniform * len(bank.checkpoints),
-        evaluations=1 + uniform + (0 if own else 2),
+        evaluations=1 + uniform + (0 if scored else 2),
         samples=tasks * protocol.samples,
         tokens=protocol.max_new_tokens,
     )

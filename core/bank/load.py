@@ -109,10 +109,10 @@ def load_more_scores(bank: Bank, split: Split | str, protocol: Protocol) -> More
     one = bank.splits[split] if isinstance(split, str) else split
     if protocol == one.protocol:
         return MoreScores(one.scores, one.base_scores, one.samples)
-    for known, path in one.more_scores:
-        if known == protocol:
-            ids = [c.id for c in bank.checkpoints]
-            return _more_scores(_bank_table(path, ids, bank.base.id, one.tasks, protocol))
+    path = one.score_file(protocol)
+    if path is not None:
+        ids = [c.id for c in bank.checkpoints]
+        return _more_scores(_bank_table(path, ids, bank.base.id, one.tasks, protocol))
     labels = [known.label for known in (one.protocol, *(p for p, _ in one.more_scores)) if known]
     raise BankError(
         f"{bank.root}: no scores on split '{one.name}' under {protocol.label} seed {protocol.seed}. "

@@ -46,6 +46,11 @@ class Split:
     replicates_path: Path | None = None
     """Repeated evaluations of one checkpoint (rows differ in `seed`): the run-to-run noise."""
 
+    def score_file(self, protocol: Protocol) -> Path | None:
+        """The bank's own scores of the split under a protocol, or None where it has none."""
+        files = ((self.protocol, self.scores_path), *self.more_scores)
+        return next((path for known, path in files if known == protocol), None)
+
 
 @dataclass(frozen=True, eq=False)
 class Bank:

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from core.charts.outcome import Band
 from core.charts.theme import CIVIDIS, Ink, figure_template, ink
 
 MAX_CLICKABLE = 6000
@@ -47,16 +48,6 @@ class ScoreRows:
     """float, shape (rows,): upper end of it."""
     has_base: bool
     """True when the last row is the base."""
-
-
-@dataclass(frozen=True)
-class Band:
-    """Where repeated runs of one checkpoint fell, as means in [0, 1]."""
-
-    checkpoint: str
-    low: float
-    high: float
-    runs: int
 
 
 def score_rows(

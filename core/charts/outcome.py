@@ -102,6 +102,7 @@ def flips(before: Scores, after: Scores, scenarios: Mapping[str, str] | None = N
         if task not in after:
             continue
         a, b = float(np.mean(before[task])), float(np.mean(after[task]))
-        if a != b:
+        # Equal means of uneven samples may differ in the last bit.
+        if abs(a - b) > 1e-12:
             moved.append(Flip(task, (scenarios or {}).get(task, task), a, b))
     return sorted(moved, key=lambda one: (-one.change, one.task))

@@ -5,8 +5,9 @@ Takes what the figures take; gives plain text (headlines, alternatives for scree
 
 from collections.abc import Mapping, Sequence
 
-from core.charts.bank import Band, Coverage, ScoreRows
+from core.charts.bank import Coverage, ScoreRows
 from core.charts.mmr import Interval, switch_points
+from core.charts.outcome import Band
 from core.recipe.mmr import Step
 from core.recipe.select import Selection
 

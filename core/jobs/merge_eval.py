@@ -31,7 +31,7 @@ LOAD, LOAD_SECONDS = "load torch and transformers", 5.0
 
 
 class MergeEvalKind(Kind):
-    """`{bank, recipe, plan, splits, protocol, also_uniform?, base_name?, device?, batch_size?}`.
+    """`{bank, recipe, plan, splits, protocol, also_uniform?, device?, batch_size?}`.
 
     The folder then holds `config.yml` and `merged/`, `uniform.yml` and `uniform/` when asked for, and
     `scores/<split>.jsonl` of the merge beside `scores/<split>.<rival>.jsonl`. The rows of the base and
@@ -46,7 +46,7 @@ class MergeEvalKind(Kind):
 
     def check(self, spec: dict[str, Any]) -> dict[str, Any]:
         """As `Kind.check`; reads the bank and the recipe, and looks for every model and task file."""
-        optional = ("also_uniform", "base_name", "device", "batch_size")
+        optional = ("also_uniform", "device", "batch_size")
         specs.only_fields(self.name, spec, ("bank", "recipe", "plan", "splits", "protocol"), optional)
         bank = load_bank(specs.absolute(specs.text_of(self.name, spec, "bank")))
         validate(recipe_from_dict(spec["recipe"]), bank)
@@ -140,7 +140,7 @@ class MergeEval:
         if self.uniform:
             files["uniform"] = self._evaluate(split, "uniform", self.folder / "uniform")
             sources["uniform"] = "evaluated"
-        known = bank_scores(split, self.protocol)
+        known = split.score_file(self.protocol)
         for rival, checkpoint in (("base", self.bank.base.id), ("best_single", self.best)):
             path = self._score_path(split, rival)
             if known is not None and copy_rows(known, checkpoint, path):
@@ -190,7 +190,7 @@ class MergeEval:
         phases.append(Phase(LOAD, LOAD_SECONDS, "load"))
         for split in self.splits:
             who = ["merge", *(["uniform"] if self.uniform else [])]
-            who += ["base", "best_single"] if bank_scores(split, self.protocol) is None else []
+            who += ["base", "best_single"] if split.score_file(self.protocol) is None else []
             seconds = _eval_seconds(len(split.tasks), self.protocol, elements)
             phases += [Phase(_phase_name(one, split.name), seconds, "eval", "generate") for one in who]
             phases += [
@@ -210,12 +210,6 @@ def best_single(bank: Bank, recipe: Recipe) -> str:
     return bank.checkpoints[int(relevances(bank.splits[recipe.split]).argmax())].id
 
 
-def bank_scores(split: Split, protocol: Protocol) -> Path | None:
-    """The bank's own score file of the split under that protocol, if it has one."""
-    files = [(split.protocol, split.scores_path), *split.more_scores]
-    return next((path for known, path in files if known == protocol), None)
-
-
 def copy_rows(source: Path, checkpoint: str, target: Path) -> bool:
     """Copy one checkpoint's rows to a file of their own; False, and no file, when there are none."""
     rows = [row for _, row in read_jsonl(source, error=BankError) if str(row.get("checkpoint")) == checkpoint]
@@ -231,9 +225,9 @@ def compare_models(
 
     Where the bank knows its run-to-run noise, no difference inside it is called better or worse.
     """
-    from core.stats import compare
+    from core.stats import compare, read_samples
 
-    samples = {who: task_scores(Path(path)) for who, path in files.items()}
+    samples = {who: read_samples(path).scores for who, path in files.items()}
     means = {who: _mean(of.values()) for who, of in samples.items()}
     clusters = dict(zip(split.tasks, split.scenarios, strict=True))
     noise = split_noise(split, protocol)
@@ -245,14 +239,6 @@ def compare_models(
         if rival in samples
     }
     return means, comparisons
-
-
-def task_scores(path: Path) -> dict[str, list[float]]:
-    """Scores of each task's samples, in the order of the file."""
-    scores: dict[str, list[float]] = {}
-    for _, row in read_jsonl(path):
-        scores.setdefault(str(row["task"]), []).append(float(row["score"]))
-    return scores
 
 
 def _mean(tasks: Any) -> float:

@@ -56,15 +56,6 @@ def bank_of(job: Any) -> Bank | None:
         return None
 
 
-def bank_score_file(bank: Bank | None, split: str, protocol: Protocol) -> Path | None:
-    """The bank's scores of every checkpoint under the run's protocol, if it has them."""
-    if bank is None or split not in bank.splits:
-        return None
-    one = bank.splits[split]
-    known = [(one.protocol, one.scores_path), *one.more_scores]
-    return next((path for found, path in known if found == protocol), None)
-
-
 def samples_of(job: Any, split: str) -> dict[str, dict[str, list[float]]]:
     """The run's own models on a split: word on screen to task to scores."""
     files = job.result["scores"][split]
@@ -95,7 +86,7 @@ def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
         if role in own:
             named[role] = (role, own[role])
     named[best] = ("best single", own["best single"])
-    path = bank_score_file(bank, split, protocol)
+    path = bank.splits[split].score_file(protocol) if bank is not None and split in bank.splits else None
     if path is not None and bank is not None:
         every = rows_by_model(path)
         for one in bank.checkpoints:

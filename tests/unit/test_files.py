@@ -3,7 +3,6 @@
 Run: .venv/bin/python -m pytest tests/unit/test_files.py
 """
 
-import hashlib
 from pathlib import Path
 
 import pytest
@@ -62,15 +61,6 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
 def test_a_missing_file_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
         list(files.read_jsonl(tmp_path / "nowhere.jsonl"))
-
-
-def test_the_hash_is_of_every_byte_and_the_reader_hears_of_each(tmp_path: Path) -> None:
-    path = tmp_path / "big"
-    content = bytes(range(256)) * 40_000
-    path.write_bytes(content)
-    heard: list[int] = []
-    assert files.sha256_of(path, on_bytes=heard.append) == hashlib.sha256(content).hexdigest()
-    assert sum(heard) == len(content)
 
 
 def test_a_link_out_of_the_roots_is_outside(tmp_path: Path) -> None:

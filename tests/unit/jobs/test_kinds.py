@@ -42,7 +42,6 @@ def request(bank: Path, **changes: Any) -> dict[str, Any]:
         "splits": ["dev"],
         "protocol": PROTOCOL,
         "also_uniform": True,
-        "base_name": "base",
     }
     return spec | changes
 
