@@ -17,6 +17,7 @@ $(STAMP): requirements.txt requirements-dev.txt constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Mergescope needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Name another with: make PYTHON=python3.12 setup")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -c constraints.txt
+	$(BIN)/python -m core.merge.warm
 	@touch $@
 
 app: setup ## open the explorer on a bundled bank (PORT=8501)
@@ -38,8 +39,12 @@ lint: setup ## format and lint checks
 types: setup ## check type hints
 	$(BIN)/mypy
 
-data: setup ## train the bundled banks again (under 30 minutes on 2 cores)
+data: setup ## train and measure the bundled banks again (under 30 minutes on 2 cores)
 	$(BIN)/python -m data.make_banks
+	$(BIN)/python -m data.measure_s3 data/rl_only
+	$(BIN)/python -m data.measure_s3 data/sft_rl
+	$(BIN)/python -m data.make_banks --part card
+	$(BIN)/python -m data.make_s3_card
 
 bench: setup ## measure speed against the other tools, in one run
 	$(BIN)/python -m bench

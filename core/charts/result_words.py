@@ -140,4 +140,7 @@ def comparison_table(comparisons: Mapping[str, Mapping[str, Comparison]], names:
     table = pd.DataFrame(rows)
     if not (table["p by scenario"] != "").any():
         table = table.drop(columns="p by scenario")
-    return table.map(lambda text: text.replace(" ", "\N{NO-BREAK SPACE}"))
+    # Words may break in a narrow window; a number and its unit or sign may not.
+    numbers = table.columns.difference(["split", "merge against"])
+    table[numbers] = table[numbers].map(lambda text: text.replace(" ", "\N{NO-BREAK SPACE}"))
+    return table

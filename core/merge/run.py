@@ -63,6 +63,7 @@ def _stream(request: Request, found: Pairing) -> MergeResult:
     plan, out, progress = request.plan, request.out, request.progress
     warnings = [*plan.warnings, *found.warnings, *tokenizer_warnings(found.reference, found.members)]
     models = list(dict.fromkeys([found.reference, *found.members]))
+    request.progress("preparing (compiles once a machine)", 0, 1, "kernels")
     with (
         StreamingEngine(plan, found) as engine,
         BackgroundHashes(path for one in models for path in one.files) as hashes,
