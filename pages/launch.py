@@ -16,7 +16,7 @@ from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
 from pages.shared.recipes import selection_or_none
-from pages.shared.runs import LIVE, OPEN, amount, duration, file_size, note, page_link
+from pages.shared.runs import OPEN, amount, duration, file_size, note, page_link
 from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
 
@@ -138,7 +138,7 @@ def _options(bank: Bank) -> None:
 
 
 def _live_twin(spec: dict[str, Any] | None) -> bool:
-    return spec is not None and any(one.state in LIVE and _same(one.spec, spec) for one in ledger().jobs(20))
+    return spec is not None and any(_same(one.spec, spec) for one in ledger().live_jobs())
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -204,16 +204,24 @@ def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
 
 
 def _estimate(bank: Bank, spec: dict[str, Any], elements: int) -> Estimate:
-    earlier = [
-        (work_of(bank, one.spec, elements), one.finished - one.started)
+    home = ledger().home
+    earlier = [(work_of(bank, one, elements), seconds) for one, seconds in _earlier(str(home), spec["bank"])]
+    return estimate(work_of(bank, spec, elements), earlier)
+
+
+@st.cache_resource(max_entries=32, show_spinner=False, ttl="5s")
+def _earlier(home: str, bank: str) -> list[tuple[dict[str, Any], float]]:
+    """What the last runs of a bank were asked for, and the seconds they took; at most five."""
+    found = [
+        (one.spec, one.finished - one.started)
         for one in ledger().jobs(50)
         if one.kind == "merge_eval"
         and one.state == "succeeded"
-        and one.spec.get("bank") == spec["bank"]
+        and one.spec.get("bank") == bank
         and one.started
         and one.finished
     ]
-    return estimate(work_of(bank, spec, elements), earlier[:5])
+    return found[:5]
 
 
 def work_of(bank: Bank, spec: dict[str, Any], elements: int) -> Work:

@@ -12,7 +12,7 @@ import streamlit as st
 from core.errors import MergescopeError
 from pages.shared import ledger, on_primary, plain, say
 from pages.shared.run_details import details
-from pages.shared.runs import LIVE, OPEN, choose_run, duration, has_scores, merged_folder, note, page_link, took, when
+from pages.shared.runs import OPEN, choose_run, duration, has_scores, merged_folder, note, page_link, took, when
 from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"
@@ -25,7 +25,7 @@ def main() -> None:
     if not jobs:
         nothing_yet()
         return
-    if any(one.state in LIVE for one in jobs):
+    if any(one.live for one in jobs):
         st.fragment(board, run_every=1.0)()
     else:
         board()
@@ -47,7 +47,7 @@ def board() -> None:
     """The table of runs and the one that is open."""
     jobs = ledger().jobs(LIMIT)
     was_live = st.session_state.get("runs_live", False)
-    st.session_state["runs_live"] = live = any(one.state in LIVE for one in jobs)
+    st.session_state["runs_live"] = live = any(one.live for one in jobs)
     if was_live and not live:
         st.rerun()
     st.title(headline(jobs), anchor=False)
@@ -125,7 +125,7 @@ def one_run(job: Any) -> None:
 
 def progress(job: Any) -> None:
     """The present stage with its amount and the time left, while the run is live."""
-    if job.state not in LIVE:
+    if not job.live:
         return
     parts = [job.stage or job.state]
     if job.total:
@@ -157,7 +157,7 @@ def outcome(job: Any) -> None:
 def actions(job: Any) -> None:
     """Cancel, run again, clean up."""
     with st.container(horizontal=True, gap="small"):
-        if job.state in LIVE:
+        if job.live:
             st.button(
                 "Cancelling" if job.cancel_requested else "Cancel",
                 icon=":material/stop:",

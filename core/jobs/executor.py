@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Literal, Protocol
@@ -66,6 +67,8 @@ class LocalExecutor:
     def __init__(self) -> None:
         # Only so that workers that ended do not stay as zombies of a long-lived app; it is no state.
         self._children: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+        """Protects `_children`: pages submit and look from threads of their own."""
 
     def submit(self, home: Path, job: str, log: Path) -> Worker | None:
         """As `Executor.submit`."""
@@ -80,7 +83,8 @@ class LocalExecutor:
                 cwd=ROOT,
                 env=worker_environment(home),
             )
-        self._children.append(child)
+        with self._lock:
+            self._children.append(child)
         return identify(child.pid)
 
     def status(self, worker: Worker) -> Standing:
@@ -103,7 +107,8 @@ class LocalExecutor:
         return "gone" if time.time() - heartbeat > SILENT_SECONDS else "alive"
 
     def _reap(self) -> None:
-        self._children = [child for child in self._children if child.poll() is None]
+        with self._lock:
+            self._children = [child for child in self._children if child.poll() is None]
 
 
 def worker_environment(home: Path) -> dict[str, str]:

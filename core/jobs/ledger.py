@@ -82,10 +82,12 @@ class Ledger:
     def jobs(self, limit: int = 100) -> list[Job]:
         """The latest jobs, newest first. One that has been silent for long is looked after first."""
         found = self._latest(limit)
-        silent = time.time() - SILENT_SECONDS
-        if any(one.live and (one.heartbeat or one.created) < silent for one in found) and self.recover():
-            found = self._latest(limit)
-        return found
+        return self._latest(limit) if self._silent(found) and self.recover() else found
+
+    def live_jobs(self) -> list[Job]:
+        """Every queued and running job, oldest first; those that are silent are looked after as in `jobs`."""
+        found = self._live()
+        return self._live() if self._silent(found) and self.recover() else found
 
     def _latest(self, limit: int) -> list[Job]:
         return [self._job(row) for row in self._rows("ORDER BY created DESC, id DESC LIMIT ?", (limit,))]
@@ -97,8 +99,11 @@ class Ledger:
         with store.connect(self.path) as db:
             return db.execute(f"SELECT * FROM jobs {which}", values).fetchall()
 
-    def live_jobs(self) -> list[Job]:
-        """Every queued and running job, oldest first."""
+    def _silent(self, found: list[Job]) -> bool:
+        limit = time.time() - SILENT_SECONDS
+        return any(one.live and (one.heartbeat or one.created) < limit for one in found)
+
+    def _live(self) -> list[Job]:
         marks = ", ".join("?" * len(LIVE))
         return [self._job(row) for row in self._rows(f"WHERE state IN ({marks}) ORDER BY created, id", LIVE)]
 
@@ -144,7 +149,7 @@ class Ledger:
         listed, and by workers that wait for a device.
         """
         lost = []
-        for found in self.live_jobs():
+        for found in self._live():
             reason = self._why_lost(found)
             if reason and self.finish(found.id, "lost", {"error": reason}, worker=found.worker):
                 lost.append(found.id)

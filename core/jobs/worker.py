@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
 from typing import Any
@@ -81,7 +82,8 @@ def _outcome(ledger: Ledger, found: Job, kind: Kind, work: Work) -> int:
         return 0
     except Cancelled as problem:
         work.stopping = True
-        kind.remove_half_written(found.spec, found.folder)
+        with suppress(OSError):
+            kind.remove_half_written(found.spec, found.folder)
         ledger.finish(found.id, "cancelled", {"error": str(problem)})
         log.info("%s", problem)
         return 3
@@ -89,7 +91,8 @@ def _outcome(ledger: Ledger, found: Job, kind: Kind, work: Work) -> int:
         work.stopping = True
         message = failure_message(problem)
         log.error("failed: %s", message, exc_info=None if isinstance(problem, MergescopeError) else problem)
-        kind.remove_half_written(found.spec, found.folder)
+        with suppress(OSError):
+            kind.remove_half_written(found.spec, found.folder)
         ledger.finish(found.id, "failed", {"error": message})
         return 1
 

@@ -6,17 +6,13 @@ Takes the live bank, recipe and selection; gives Markdown. Computes nothing itse
 from core.bank.model import Bank
 from core.recipe import Knob, Selection
 from core.recipe.model import Recipe
+from pages.shared.show import plain
 
 
 def help_of(one: Knob, bank: Bank, recipe: Recipe, selection: Selection | None) -> str:
     """The knob's own help with its default and, where a selection exists, the present numbers."""
     now = _now(one.name, bank, recipe, selection) if selection else ""
-    return " ".join(part for part in (_escaped(one.help), now, f"Accepts: {one.valid}.") if part)
-
-
-def _escaped(text: str) -> str:
-    """Plain text inside Markdown."""
-    return text.replace("*", "\\*").replace("_", "\\_").replace("~", "\\~")
+    return plain(" ".join(part for part in (one.help, now, f"Accepts: {one.valid}.") if part))
 
 
 def _now(name: str, bank: Bank, recipe: Recipe, chosen: Selection) -> str:

@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
-from pages.shared.runs import LIVE, amount, duration, file_size, note, when
+from pages.shared.runs import amount, duration, file_size, note, when
 from pages.shared.show import ledger, say
 
 TAIL = 64_000
@@ -35,7 +35,7 @@ def log(job: Any) -> None:
     """The end of the worker's output."""
     text = tail(job.log)
     if not text.strip():
-        note("The worker has written nothing yet." if job.state in LIVE else "The worker wrote nothing.")
+        note("The worker has written nothing yet." if job.live else "The worker wrote nothing.")
         return
     st.code(text, language=None, wrap_lines=True, height="content" if text.count("\n") < 14 else 320)
     note(f"End of {job.log}")
@@ -68,7 +68,7 @@ def stages(job: Any) -> None:
 def history(events: list[Any], job: Any) -> pd.DataFrame:
     """Events with the time until the next one."""
     times = [one.time for one in events]
-    ends = [*times[1:], None if job.state in LIVE else times[-1]]
+    ends = [*times[1:], None if job.live else times[-1]]
     return pd.DataFrame(
         {
             "when": [when(one.time) for one in events],

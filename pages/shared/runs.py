@@ -13,7 +13,6 @@ import streamlit as st
 from core.charts.theme import ink
 from pages.shared.show import is_dark, plain
 
-LIVE = ("queued", "running")
 OPEN = "run"
 """Session and address key of the run that Runs, Precision and Results show."""
 WRITTEN = "run_in_address"

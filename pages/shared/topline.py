@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from core.bank.model import Bank
-from core.jobs import LIVE, Job
+from core.jobs import Job
 from core.recipe import recipe_to_dict, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS, preset
@@ -121,7 +121,8 @@ def running_line() -> None:
 
 
 def _live() -> list[Job]:
-    return [one for one in ledger().jobs(20) if one.state in LIVE]
+    """Queued and running runs, the newest first."""
+    return ledger().live_jobs()[::-1]
 
 
 @st.fragment(run_every=1.0)

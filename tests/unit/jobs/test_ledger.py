@@ -108,6 +108,14 @@ def test_listing_looks_after_a_job_that_has_been_silent(ledger: Ledger, monkeypa
     assert {one.id: one.state for one in ledger.jobs()} == {"dead": "lost", "alive": "running"}
 
 
+def test_the_live_jobs_alone_are_looked_after_too(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(ledger, "dead", Worker(os.getpid(), "1", machine()), state="running")
+    written(ledger, "alive", me(), state="running")
+    later = time.time() + 30
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert [one.id for one in ledger.live_jobs()] == ["alive"]
+
+
 def test_recover_does_not_touch_a_job_whose_worker_changed_meanwhile(ledger: Ledger) -> None:
     written(ledger, "a", Worker(os.getpid(), "1", machine()))
     assert not ledger.finish("a", "lost", {"error": "x"}, worker=Worker(5, "5", machine()))
