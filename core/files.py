@@ -35,9 +35,12 @@ def write_atomically(path: Path, content: bytes | str) -> None:
         raise
 
 
-def read_jsonl(path: Path, *, error: type[InputError] = InputError) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_jsonl(
+    path: Path, *, error: type[InputError] = InputError, holding: str = ""
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield `(line number, object)` for each non-blank line of a JSONL file.
 
+    With `holding`, lines in which that text cannot be, as a value or part of one, are passed over unread.
     Raises `error`, naming the file and line, for a missing or empty file, a line that is not a
     JSON object, a line over 4 MB, or bytes that are not UTF-8.
     """
@@ -45,7 +48,7 @@ def read_jsonl(path: Path, *, error: type[InputError] = InputError) -> Iterator[
         file = path.open("rb")
     except OSError as problem:
         raise error(f"{path}: cannot be read ({problem.strerror}). Expected a JSONL file.") from None
-    seen = False
+    seen, wanted = False, holding.encode()
     with file:
         for number, line in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
             if len(line) > MAX_LINE_BYTES:
@@ -55,6 +58,9 @@ def read_jsonl(path: Path, *, error: type[InputError] = InputError) -> Iterator[
             if not line.strip():
                 continue
             seen = True
+            # JSON may spell any character with a backslash, and every text without one as it is.
+            if wanted not in line and b"\\" not in line:
+                continue
             yield number, _parse_object(line, f"{path}:{number}", error)
     if not seen:
         raise error(f"{path}: is empty. Expected one JSON object a line.")

@@ -11,7 +11,7 @@ from core.bank.load import (
 )
 from core.bank.model import Bank, Checkpoint, Split
 from core.bank.noise import split_noise
-from core.bank.scores import SampleRow, read_scores
+from core.bank.scores import SampleRow, iterate_scores, read_scores, scores_of_task
 from core.bank.summary import bank_summary
 
 __all__ = [
@@ -23,10 +23,12 @@ __all__ = [
     "Split",
     "bank_files",
     "bank_summary",
+    "iterate_scores",
     "list_banks",
     "load_bank",
     "load_more_scores",
     "read_scores",
     "replicate_scores",
+    "scores_of_task",
     "split_noise",
 ]

@@ -42,9 +42,14 @@ def read_scores(path: Path | str) -> list[SampleRow]:
     return list(iterate_scores(Path(path)))
 
 
-def iterate_scores(path: Path) -> Iterator[SampleRow]:
-    """As `read_scores`, one row at a time, so that memory does not grow with the file."""
-    for line, row in read_jsonl(path, error=BankError):
+def scores_of_task(path: Path | str, task: str) -> list[SampleRow]:
+    """As `read_scores`, the rows of one task alone: of a long file only those are kept."""
+    return [row for row in iterate_scores(Path(path), holding=task) if row.task == task]
+
+
+def iterate_scores(path: Path, *, holding: str = "") -> Iterator[SampleRow]:
+    """As `read_scores`, one row at a time, so that memory does not grow with the file; `holding` as in `read_jsonl`."""
+    for line, row in read_jsonl(path, error=BankError, holding=holding):
         try:
             yield _row(row, line)
         except ValueError as problem:

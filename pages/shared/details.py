@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from core.bank import Bank, Checkpoint, SampleRow, Split, read_scores
+from core.bank import Bank, Checkpoint, SampleRow, Split, scores_of_task
 from core.charts import bank as figures
 from core.charts import words
 from core.errors import MergescopeError
@@ -20,8 +20,8 @@ from pages.shared.show import chart, is_dark, plain
 TASK, MEMBER = "bank_task", "bank_checkpoint"
 MANY = 16
 """Answers that are shown without scrolling."""
-LARGE = 64 << 20
-"""Bytes of a score file above which its answers are not read into the page."""
+LARGE = 256 << 20
+"""Bytes of a score file above which the page does not look for answers in it."""
 
 
 def coverage(rows: figures.ScoreRows) -> None:
@@ -102,12 +102,9 @@ def size_of(one: Checkpoint) -> str | None:
     return f"{words.short_number(parameters)} parameters"
 
 
-@st.cache_resource(max_entries=3, show_spinner="Reading answers")
-def _answers(path: str, stamp: FileStamp) -> dict[str, list[SampleRow]]:
-    by_task: dict[str, list[SampleRow]] = {}
-    for row in read_scores(Path(path)):
-        by_task.setdefault(row.task, []).append(row)
-    return by_task
+@st.cache_resource(max_entries=64, show_spinner="Reading answers")
+def _answers(path: str, stamp: FileStamp, task: str) -> list[SampleRow]:
+    return scores_of_task(path, task)
 
 
 @st.cache_resource(max_entries=8, show_spinner=False)
@@ -131,7 +128,7 @@ def task(bank: Bank, split: Split, at: int) -> None:
     if path.stat().st_size > LARGE:
         st.caption(f"The answers are in {plain(_short(path, bank.root))}, which is too large to show here.")
         return
-    rows = _answers(str(path), file_stamp(path)).get(chosen, [])
+    rows = _answers(str(path), file_stamp(path), chosen)
     about = tasks_of(split.tasks_path).get(chosen, {}) if split.tasks_path else {}
     prompt = about.get("prompt") or next((row.prompt for row in rows if row.prompt), None)
     if prompt:

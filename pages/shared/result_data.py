@@ -4,13 +4,12 @@ Takes a job of the ledger and its bank; gives what `core.charts.outcome` defines
 """
 
 import functools
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-from core.bank import Bank, SampleRow, read_scores, replicate_scores, split_noise
+from core.bank import Bank, SampleRow, iterate_scores, read_scores, replicate_scores, split_noise
 from core.charts.outcome import Band, Panel, Role, Scores, standings
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
@@ -23,16 +22,16 @@ NAMES: dict[str, str] = {"merge": "merge", "uniform": "uniform mean", "best_sing
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
-def _rows(path: str, stamp: FileStamp) -> dict[str, list[SampleRow]]:
-    by_model: dict[str, list[SampleRow]] = {}
-    for row in read_scores(Path(path)):
-        by_model.setdefault(row.checkpoint or "", []).append(row)
-    return by_model
+def _rows(path: str, stamp: FileStamp) -> list[SampleRow]:
+    return read_scores(path)
 
 
-def rows_by_model(path: Path) -> Mapping[str, list[SampleRow]]:
-    """Every row of a score file by the model it is of; raises BankError or OSError."""
-    return _rows(str(path), file_stamp(path))
+def scores_by_model(path: Path) -> dict[str, dict[str, list[float]]]:
+    """Model to task to the scores of its samples: without prompts and answers, since a bank's file may be long."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for row in iterate_scores(path):
+        found.setdefault(row.checkpoint or "", {}).setdefault(row.task, []).append(row.score)
+    return found
 
 
 def by_task(rows: list[SampleRow]) -> dict[str, list[float]]:
@@ -44,8 +43,8 @@ def by_task(rows: list[SampleRow]) -> dict[str, list[float]]:
 
 
 def only_model(path: Path) -> list[SampleRow]:
-    """The rows of a file that holds one model."""
-    return [row for rows in rows_by_model(path).values() for row in rows]
+    """The rows of a file that holds one model; raises BankError or OSError."""
+    return _rows(str(path), file_stamp(path))
 
 
 def bank_of(job: Any) -> Bank | None:
@@ -88,10 +87,10 @@ def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
     named[best] = ("best single", own["best single"])
     path = bank.splits[split].score_file(protocol) if bank is not None and split in bank.splits else None
     if path is not None and bank is not None:
-        every = rows_by_model(path)
+        every = scores_by_model(path)
         for one in bank.checkpoints:
             if one.id != best and one.id in every:
-                named[one.id] = ("single", by_task(every[one.id]))
+                named[one.id] = ("single", every[one.id])
     base_name = bank.base.id if bank is not None else "base"
     named[base_name if base_name not in named else "the base"] = ("base", own["base"])
     scenarios = scenarios_of(job, split)

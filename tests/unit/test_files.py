@@ -73,3 +73,10 @@ def test_a_link_out_of_the_roots_is_outside(tmp_path: Path) -> None:
     assert not files.is_inside(root / "link", [root])
     assert not files.is_inside(root / ".." / "rooted", [root])
     assert not files.is_inside(other, [])
+
+
+def test_lines_that_cannot_hold_a_text_are_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"a": "t1"}\n{"a": "t2"}\n{"a": "\\u0074\\u0031"}\n\n{"a": "t10"}\n')
+    assert [line for line, _ in files.read_jsonl(path, holding="t1")] == [1, 3, 5]
+    assert [line for line, _ in files.read_jsonl(path, holding="none")] == [3]

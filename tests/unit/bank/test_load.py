@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.bank import bank_files, list_banks, load_bank, load_more_scores, replicate_scores
+from core.bank import (
+    bank_files,
+    list_banks,
+    load_bank,
+    load_more_scores,
+    read_scores,
+    replicate_scores,
+    scores_of_task,
+)
 from core.errors import BankError
 from core.evals.protocol import Protocol
 
@@ -330,3 +338,13 @@ def test_a_banks_files_are_named_without_reading_them(folder: Any) -> None:
     assert bank_files(root) == tuple(root.resolve() / name if at else root / name for at, name in enumerate(names))
     (root / "bank.yaml").write_text("splits: [")
     assert bank_files(root) == (root / "bank.yaml",)
+
+
+@pytest.mark.parametrize("task", ["t1", "é", 'quo"te', "tab\t", "7"])
+def test_the_rows_of_one_task_are_those_of_the_whole_file(task: str, tmp_path: Path) -> None:
+    path = tmp_path / "scores.jsonl"
+    names: list[Any] = ["t1", "t10", "é", 'quo"te', "tab\t", 7, 70]
+    texts = [json.dumps({"task": name, "score": 1}, ensure_ascii=at % 2 == 0) for at in range(2) for name in names]
+    path.write_text("\n".join(texts))
+    found = scores_of_task(path, task)
+    assert len(found) == 2 and found == [row for row in read_scores(path) if row.task == task]
