@@ -41,7 +41,9 @@ def no_command(context: typer.Context) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit with its code."""
-    signal.signal(signal.SIGTERM, _terminated)
+    for one in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, _terminated)
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()

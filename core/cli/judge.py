@@ -29,7 +29,7 @@ def compare(
     checkpoint_b: Annotated[str | None, typer.Option(help="Which model of B, where it holds several.")] = None,
     bank: Annotated[Path | None, typer.Option(help="A bank whose repeated evaluations give the noise.")] = None,
     split: Annotated[str, typer.Option(help="Which split of that bank the tasks are.")] = "dev",
-    seed: Annotated[int, typer.Option(help="Seed of the bootstrap interval.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap interval.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two models task by task: difference B − A, its interval and test, and a verdict on B.
@@ -41,6 +41,11 @@ def compare(
 
     noise = _noise(bank, split) if bank is not None else None
     found = compare_files(a, b, checkpoint_a=checkpoint_a, checkpoint_b=checkpoint_b, seed=seed, noise=noise)
+    if noise is not None and noise.tasks != found.n:
+        raise InputError(
+            f"the files score {found.n} tasks, split '{split}' of the bank has {noise.tasks}. "
+            "Name the split they are of with --split."
+        )
     if as_json:
         emit(found.as_dict())
         return

@@ -32,7 +32,7 @@ def merge(
     config: Annotated[Path, typer.Argument(metavar="CONFIG.yml", help="Any mergekit config.")],
     out: Folder,
     *,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT when it exists.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT when it is an earlier merge.")] = False,
     shard_size: Annotated[
         str, typer.Option(metavar="BYTES", help="Largest weight file, in bytes or such as 5GB or 500MB.")
     ] = "5GB",
@@ -51,18 +51,18 @@ def merge(
             with progress_line("merge") as progress:
                 found = run_merge(plan, out, progress=progress, overwrite=overwrite, shard_size=size).as_dict()
     if check:
-        _preflight(plan, out, as_json)
+        _preflight(plan, out, overwrite, as_json)
     elif as_json:
         emit(found)
     else:
         print(figures(found))
 
 
-def _preflight(plan: Any, out: Path, as_json: bool) -> None:
+def _preflight(plan: Any, out: Path, overwrite: bool, as_json: bool) -> None:
     """Say what would be read and written; raises PlanError with the first thing that stands in the way."""
     from core.merge import preflight
 
-    found = preflight(plan, out)
+    found = preflight(plan, out, overwrite=overwrite)
     if as_json:
         emit(asdict(found) | {"engine": plan.engine, "ok": not found.problems})
     else:
@@ -85,6 +85,7 @@ def rounding(
 
         with progress_line("rounding") as progress:
             found = rounding_report(base, merged, progress, partly=partly).as_dict()
+        _warn_of_rounded(merged)
     if as_json:
         emit(found)
         return
@@ -157,3 +158,15 @@ def figures(values: dict[str, Any]) -> str:
         text = join([f"{key} {cell(one)}" for key, one in value.items()]) if isinstance(value, dict) else cell(value)
         lines.append(f"{name.replace('_', ' '):20}  {text}")
     return "\n".join(lines)
+
+
+def _warn_of_rounded(merged: Path) -> None:
+    """A file that is already in bf16 or fp16 has lost what it could lose, and shows none of it."""
+    from core.merge import checkpoint_summary
+
+    dtype, _ = checkpoint_summary(merged)
+    if dtype != "float32":
+        note(
+            f"warning: {merged} is stored in {dtype}: what rounding took is gone before it can be counted here. "
+            "The report of its merge (merge_report.parquet) has it."
+        )

@@ -139,18 +139,22 @@ def _check(tasks: Sequence[Task], protocol: Protocol, batch_size: int) -> None:
 def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any]:
     """The causal language model of a Hugging Face folder in `dtype` on `device`, and its tokenizer.
 
-    Nothing is fetched and no code of the folder is run. Raises CheckpointError where the folder is not a
-    whole model, RunError where the device is missing or full.
+    Nothing is fetched and no code of the folder is run. Raises CheckpointError, with what to do, where the
+    folder is not a whole model in safetensors, RunError where the device is missing or full.
     """
     import torch
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    from core.merge import open_checkpoint
+
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder}: no config.json here. Expected the folder of a Hugging Face model.")
+    open_checkpoint(folder)
     place = _device(device)
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model, report = AutoModelForCausalLM.from_pretrained(

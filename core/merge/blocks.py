@@ -4,6 +4,7 @@ Takes `TensorInfo`s and positions; gives raw bytes as numpy arrays for the kerne
 block size and the number of models, never on the size of a model. Knows nothing about merging.
 """
 
+import contextlib
 import os
 import threading
 from collections import deque
@@ -43,10 +44,21 @@ def block_elements(rows: int, in_flight: int) -> int:
     return max(SUB_BLOCK, min(LARGEST_BLOCK, fitting // SUB_BLOCK * SUB_BLOCK))
 
 
+def _allow_many_files() -> None:
+    """Raise the soft limit of open files to the hard one: a large pool has more shards than the usual 1,024."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or soft < hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 class Files:
     """Open files, read at positions from any thread; `with` closes them."""
 
     def __init__(self) -> None:
+        _allow_many_files()
         self._open: dict[Path, int] = {}
         self._lock = threading.Lock()
         self.bytes_read = 0

@@ -80,11 +80,18 @@ def tokenizer_warnings(reference: CheckpointFile, members: Sequence[CheckpointFi
 
 
 def _tokenizer_hash(folder: Path) -> str | None:
+    """Hash of what a tokenizer.json means: how it last padded or cut a batch is left out."""
     path = folder / "tokenizer.json"
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+        content = path.read_bytes()
     except OSError:
         return None
+    try:
+        meaning = {key: one for key, one in json.loads(content).items() if key not in ("padding", "truncation")}
+        content = json.dumps(meaning, sort_keys=True).encode()
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    return hashlib.sha256(content).hexdigest()
 
 
 def copy_companions(work: Path, reference: CheckpointFile, members: Sequence[CheckpointFile], dtype: str) -> None:

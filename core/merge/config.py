@@ -6,6 +6,7 @@ to mergekit itself. Looks at which folders exist, never into them.
 
 import difflib
 import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -76,8 +77,14 @@ def parse_plan(text: str, where: Path) -> Plan:
     config = _load(text, Path(where))
     try:
         return _streaming(config)
-    except NeedsMergekit as reason:
-        return _for_mergekit(config, str(reason))
+    except NeedsMergekit as needed:
+        reason = str(needed)
+    except RecursionError:
+        raise PlanError(f"{where}: an alias in this YAML refers to itself.") from None
+    try:
+        return _for_mergekit(config, reason)
+    except RecursionError:
+        raise PlanError(f"{where}: an alias in this YAML refers to itself.") from None
 
 
 def _load(text: str, where: Path) -> _Config:
@@ -293,6 +300,6 @@ def resolve_model(name: str, folder: Path) -> Path:
     """A model path as the config means it; left as it is where no such folder exists."""
     path = Path(name).expanduser()
     for candidate in (folder / path, Path.cwd() / path):
-        if candidate.exists():
+        if os.path.exists(candidate):  # noqa: PTH110 - False, not an error, for links in a loop and names too long
             return candidate.absolute()
     return path

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from core.errors import InputError, RunError
+from core.merge.companions import PLAN_FILE
 from core.merge.writer import full_disk
 
 COMPANION_BYTES = 64 << 20
@@ -30,12 +31,25 @@ def check_place(out: Path, inputs: Sequence[Path], *, overwrite: bool) -> None:
     """Raise InputError when `out` is taken, or would replace or lie in the way of a model that is read."""
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise InputError(f"{out}: exists and is not a folder. Choose another place for the merged model.")
-    if out.exists() and any(out.iterdir()) and not overwrite:
-        raise InputError(f"{out}: exists and is not empty. Choose another place, or ask to overwrite it.")
     real = out.resolve()
+    if real == Path.cwd() or real in Path.cwd().parents:
+        raise InputError(f"{out}: is the working directory or above it. Name a folder of its own for the merged model.")
     for one in inputs:
         if real == one.resolve() or real in one.resolve().parents:
             raise InputError(f"{out}: holds {one}, which the merge reads. Choose another place for the merged model.")
+    if out.exists() and any(out.iterdir()):
+        _refuse_taken(out, overwrite)
+
+
+def _refuse_taken(out: Path, overwrite: bool) -> None:
+    """Only an earlier merge may be replaced, and only when asked: nothing else can be made again."""
+    if not overwrite:
+        raise InputError(f"{out}: exists and is not empty. Choose another place, or ask to overwrite it.")
+    if not (out / PLAN_FILE).is_file():
+        raise InputError(
+            f"{out}: holds no earlier merge (no {PLAN_FILE}), so it is not overwritten. "
+            "Empty it, or choose another place."
+        )
 
 
 def check_space(out: Path, needed: int) -> None:

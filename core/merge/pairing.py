@@ -190,12 +190,12 @@ class Preflight:
     elements: int
 
 
-def preflight(plan: Plan, out: Path | None = None) -> Preflight:
-    """Check a plan against its models' headers and the disk; raises nothing that is the models' fault.
+def preflight(plan: Plan, out: Path | None = None, *, overwrite: bool = False) -> Preflight:
+    """Check a plan against its models' headers, its place and the disk; raises nothing that is their fault.
 
     `out` is where the result would go (the working directory when not given).
     """
-    from core.merge.folder import COMPANION_BYTES, free_bytes
+    from core.merge.folder import COMPANION_BYTES, check_place, free_bytes
 
     free = free_bytes(out or Path.cwd())
     try:
@@ -203,6 +203,11 @@ def preflight(plan: Plan, out: Path | None = None) -> Preflight:
     except MergescopeError as problem:
         return Preflight((str(problem),), plan.warnings, 0, free, 0, 0)
     problems = list(found.problems)
+    if out is not None:
+        try:
+            check_place(Path(out), plan.folders, overwrite=overwrite)
+        except MergescopeError as problem:
+            problems.append(str(problem))
     elements = sum(job.elements for job in found.jobs) or found.reference.parameters
     needed = (sum(job.nbytes for job in found.jobs) or found.reference.nbytes) + COMPANION_BYTES
     if needed > free:

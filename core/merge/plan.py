@@ -45,3 +45,8 @@ class Plan:
     folder: Path | None = None
     """Where the config lies: relative model paths are looked up there first."""
     dialect: Dialect = "mergekit"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Every model that is read: the base, if there is one, then the members."""
+        return (*([self.base] if self.base else []), *(one.path for one in self.members))

@@ -47,7 +47,7 @@ def run_merge(
     from `progress` pass. Nothing is left behind in any of these cases.
     """
     out = Path(out)
-    check_place(out, [*([plan.base] if plan.base else []), *(one.path for one in plan.members)], overwrite=overwrite)
+    check_place(out, plan.folders, overwrite=overwrite)
     request = Request(plan, out, progress, overwrite, shard_size, extra_metadata, time.perf_counter())
     if plan.engine == "mergekit":
         from core.merge.with_mergekit import run_with_mergekit

@@ -30,6 +30,8 @@ from core.merge.run import write_reports
 from core.merge.writer import write_text
 
 POLL_SECONDS = 0.2
+SEED = 0
+"""For the methods that draw at random, so that a config gives the same bytes each time."""
 ERROR_LINE = re.compile(r"^\w[\w.]*(?:Error|Exception)\b.*|^RuntimeError.*")
 
 
@@ -74,8 +76,7 @@ def run_with_mergekit(request: Request) -> MergeResult:
 
 def _local_models(plan: Plan) -> dict[Path, CheckpointFile]:
     """Every model of the config, opened; mergekit would find a missing one late, or read a pickle."""
-    folders = dict.fromkeys([*([plan.base] if plan.base else []), *(one.path for one in plan.members)])
-    return {folder: open_checkpoint(folder) for folder in folders}
+    return {folder: open_checkpoint(folder) for folder in dict.fromkeys(plan.folders)}
 
 
 def _run(request: Request, work: Path, expected: int) -> None:
@@ -85,7 +86,14 @@ def _run(request: Request, work: Path, expected: int) -> None:
         config.write_text(_absolute(plan), encoding="utf-8")
         log = Path(place) / "log"
         command = [sys.executable, "-m", "mergekit.scripts.run_yaml", str(config), str(work), "--quiet"]
-        command += ["--out-shard-size", str(int(request.shard_size)), "--lora-merge-cache", place]
+        command += [
+            "--random-seed",
+            str(SEED),
+            "--out-shard-size",
+            str(int(request.shard_size)),
+            "--lora-merge-cache",
+            place,
+        ]
         environment = os.environ | {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         with log.open("wb") as output:
             process = subprocess.Popen(

@@ -66,7 +66,8 @@ KNOBS: tuple[Knob, ...] = (
         at_least=0.0,
         at_most=1.0,
         help="How much a checkpoint's own score counts against being unlike the picks so far. Each step takes the "
-        "largest λ·q − (1−λ)·(highest similarity to a pick). 1 takes the strongest, 0 the most different.",
+        "largest λ·q − (1−λ)·(highest similarity to a pick). 1 takes the strongest, 0 the most different. "
+        "The first pick has no penalty: it is the strongest, whatever λ is.",
     ),
     Knob(
         name="k",

@@ -37,9 +37,11 @@ def sentence_of(names: tuple[str, str], **facts: Any) -> str:
     moved = f"{number(abs(difference) * n)} {'more' if difference > 0 else 'fewer'} of {n} tasks than {first}"
     if abs(difference) * n < 1e-9:
         moved = f"as many of {n} tasks as {first}"
-    samples = max(facts["samples_a"], facts["samples_b"])
-    if samples > 1:
-        moved += f", as means over {number(samples)} samples"
+    samples = facts["samples_a"], facts["samples_b"]
+    if samples[0] != samples[1]:
+        moved += f", as means over {number(samples[1])} against {number(samples[0])} samples"
+    elif samples[0] > 1:
+        moved += f", as means over {number(samples[0])} samples"
     low, high = facts["interval"]
     size = f"{points(difference)} pp, 95 % interval {points(low)} to {points(high)}"
     evidence = f"{size}, {facts['test']} p {p_text(facts['p_value'])}"
@@ -47,6 +49,8 @@ def sentence_of(names: tuple[str, str], **facts: Any) -> str:
     if by_cluster is not None and facts["p_value"] <= 0.05 < by_cluster:
         evidence += f", over its {facts['clusters']} scenarios p {p_text(by_cluster)}"
     text = f"{second} solves {moved} ({evidence}): {verdict}."
+    if samples[0] != samples[1]:
+        text += " The two were not sampled under one protocol, which may be what differs."
     band = facts["noise_half_width"]
     if verdict != "unresolved":
         return text

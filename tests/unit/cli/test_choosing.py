@@ -143,3 +143,13 @@ def test_compare_takes_the_noise_of_a_bank_and_says_when_there_is_none(shell: Sh
     unknown = shell(*pair, "--bank", S3)
     assert unknown.code == 2 and "run-to-run noise is unknown" in unknown.err
     assert shell(*pair, "--bank", S3, "--split", "nowhere").code == 2
+    other = shell(*pair, "--bank", scores.parents[1], "--split", "test")
+    assert other.code == 2 and "has 168" in other.err
+
+
+def test_compare_says_when_the_protocols_differ(shell: Shell) -> None:
+    scores = S3.parent / "rl_only" / "scores"
+    pair = (scores / "dev.t09n8.jsonl", scores / "dev.t05n1.jsonl", "--checkpoint-a", "290", "--checkpoint-b", "290")
+    text = shell("compare", *pair).out
+    assert "as means over 1 against 8 samples" in text
+    assert "not sampled under one protocol" in text

@@ -55,9 +55,18 @@ def test_merge_writes_nothing_where_something_is_unless_told(shell: Shell, confi
     refused = shell("merge", config, out, "--json")
     assert (refused.code, refused.out) == (2, "")
     assert refused.err.splitlines()[-1].startswith("error: ")
+    assert shell("merge", config, out, "--check").code == 2
+    assert shell("merge", config, out, "--overwrite").code == 2
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
+    (out / "mine.txt").unlink()
+    assert shell("merge", config, out).code == 0
     assert shell("merge", config, out, "--overwrite").code == 0
-    assert not (out / "mine.txt").exists()
+
+
+def test_rounding_says_when_a_file_is_already_rounded(shell: Shell, tiny_bank: Path) -> None:
+    found = shell("rounding", "--base", tiny_bank / "base", "--merged", tiny_bank / "100", "--json")
+    assert found.code == 0 and found.json["total"]["lost"] == 0
+    assert "is stored in bfloat16" in found.err
 
 
 def test_bad_input_of_merge(shell: Shell, config: Path, tiny_bank: Path, tmp_path: Path) -> None:

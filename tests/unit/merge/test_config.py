@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import PlanError
-from core.merge import AUTO, Member, parse_plan, read_plan
+from core.merge import AUTO, Member, parse_plan, preflight, read_plan
 
 HERE = Path("/nowhere/config.yml")
 CANCELLING = "merge_method: linear\nmodels:\n"
@@ -149,3 +149,16 @@ def test_an_unreadable_config_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.yml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(PlanError, match="not UTF-8"):
         read_plan(tmp_path / "bad.yml")
+
+
+def test_odd_yaml_is_a_plan_error_not_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for text in (
+        "merge_method: slerp\nmodels: &all\n- model: a\n  parameters: {more: *all}\n",
+        f"merge_method: ties\nbase_model: {'x' * 5000}\nmodels: [{{model: loop}}]\n",
+    ):
+        try:
+            plan = parse_plan(text, tmp_path)
+        except PlanError:
+            continue
+        assert preflight(plan).problems

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from core.errors import Cancelled, CheckpointError, InputError, MergescopeError, RunError
-from core.merge import parse_plan, run_merge
+from core.merge import parse_plan, preflight, run_merge
 from tests.unit.merge.models import CONFIG, random_tensors, save, ties_config, to_bf16, write_model, write_pool
 
 NAME = "model.layers.0.mlp.up_proj.weight"
@@ -138,6 +138,24 @@ def test_an_output_path_that_is_taken(pool: tuple[Path, list[Path]], tmp_path: P
     (out / "mine").unlink()
     merge(pool, tmp_path)
     assert (out / "model.safetensors").exists()
+
+
+def test_overwriting_spares_what_is_no_merge(
+    pool: tuple[Path, list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = parse_plan(ties_config(*pool), tmp_path)
+    work = tmp_path / "work" / "inner"
+    work.mkdir(parents=True)
+    (work / "thesis.txt").write_text("years")
+    with refused(tmp_path, InputError, "holds no earlier merge"):
+        run_merge(plan, work, overwrite=True)
+    (work / "mergekit_config.yml").write_text("")
+    monkeypatch.chdir(work)
+    for out in (Path(), Path(), work, work.parent):
+        with refused(tmp_path, InputError, "the working directory or above it"):
+            run_merge(plan, out, overwrite=True)
+    problems = preflight(plan, work).problems
+    assert len(problems) == 1 and "working directory" in problems[0]
 
 
 @pytest.mark.parametrize("target", ["models", "models/base", "models/member-0"])

@@ -272,11 +272,20 @@ def test_progress_reaches_its_total(pool: tuple[Path, list[Path]], tmp_path: Pat
     assert [done for done, _ in merging] == sorted(done for done, _ in merging)
 
 
-def test_overwrite_replaces_the_whole_folder(pool: tuple[Path, list[Path]], tmp_path: Path) -> None:
+def test_overwrite_replaces_an_earlier_merge_whole(pool: tuple[Path, list[Path]], tmp_path: Path) -> None:
     base, members = pool
-    (tmp_path / "out").mkdir()
+    plan = parse_plan(ties_config(base, members), tmp_path)
+    run_merge(plan, tmp_path / "out")
     (tmp_path / "out" / "old").write_text("x")
-    run_merge(parse_plan(ties_config(base, members), tmp_path), tmp_path / "out", overwrite=True)
+    run_merge(plan, tmp_path / "out", overwrite=True)
     assert not (tmp_path / "out" / "old").exists()
     assert (tmp_path / "out" / "model.safetensors").exists()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_how_a_tokenizer_last_padded_is_no_difference(pool: tuple[Path, list[Path]], tmp_path: Path) -> None:
+    base, members = pool
+    for at, folder in enumerate([base, *members]):
+        (folder / "tokenizer.json").write_text('{{"model": {{}}, "padding": {}}}'.format(("null", "1")[at % 2]))
+    result = run_merge(parse_plan(ties_config(base, members), tmp_path), tmp_path / "out")
+    assert not any("tokenizer" in one for one in result.warnings)
