@@ -17,7 +17,7 @@ from core.errors import MergescopeError  # noqa: E402
 from pages import launch  # noqa: E402
 from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, plain, recipes, say, topline  # noqa: E402
 
-st.set_page_config(page_title="Mergescope", page_icon=":material/merge:", layout="wide")
+st.set_page_config(page_title="Mergescope", page_icon=str(PAGES / "icon.png"), layout="wide")
 st.logo(wordmark(is_dark()), size="medium")
 OTHERS = ("recipe", "runs", "precision", "results")
 # The first page answers at / and, for links that name it, at /bank.

@@ -55,10 +55,9 @@ def nothing_yet(bank: Bank) -> None:
         st.markdown("Press **Merge and evaluate** in the sidebar; the result appears here.", anchors=False)
     else:
         st.markdown("This bank has scores only. Choose one with weights above, then merge.", anchors=False)
-    if bank.facts:
+    if bank.facts and bank.kind == "illustrative":
         st.header("What was published", anchor=False)
-        kind = "An illustrative reconstruction" if bank.kind == "illustrative" else "This bank"
-        note(f"{kind}; the facts below are as their sources state them and were not measured here.")
+        note("An illustrative reconstruction; the facts below are as their sources state them, not measured here.")
         facts = [[one["label"], str(one["value"]), one.get("source") or ""] for one in bank.facts]
         st.dataframe(
             pd.DataFrame(facts, columns=["what", "value", "source"]),
@@ -110,7 +109,8 @@ def pairwise(job: Any) -> None:
         "Paired comparisons",
         anchor=False,
         help="Difference, interval and what is detectable are in tasks. p is of the paired test, not corrected for the "
-        "number of rows: with several comparisons expect some small p by chance.",
+        "number of rows: with several comparisons expect some small p by chance. The interval draws whole scenarios; "
+        "where no task differs, it is what so few scenarios cannot rule out.",
     )
     st.table(words.comparison_table(job.result["comparisons"], data.NAMES), border="horizontal", hide_index=True,
              alt="The merge against each rival on each split, measured")  # fmt: skip

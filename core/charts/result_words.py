@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from core.charts.outcome import Flip, Panel
+from core.stats.sentence import number as tasks_text
 
 Comparison = Mapping[str, Any]
 
@@ -51,8 +52,9 @@ def evidence(found: Comparison, samples: int) -> str:
     by_scenario = "" if scenarios in (None, found["p_value"]) else f", by scenario {p_said(scenarios)}"
     each = "one sample" if samples == 1 else f"{samples} samples"
     return (
-        f"Measured: merge {found['mean_b'] * n:.1f}, best single {found['mean_a'] * n:.1f} of {n} tasks with {each} "
-        f"each. Difference {signed(found['difference'] * n)} tasks, 95 % interval {signed(low)} to {signed(high)}, "
+        f"Measured: merge {tasks_text(found['mean_b'] * n)}, best single {tasks_text(found['mean_a'] * n)} of "
+        f"{n} tasks with {each} each. Difference {signed(found['difference'] * n)} tasks, "
+        f"95 % interval {signed(low)} to {signed(high)}, "
         f"{p_said(found['p_value'])} ({found['test']}){by_scenario}. A true difference of "
         f"{found['minimum_detectable'] * n:.1f} tasks would be detected with 80 % power."
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.charts.result_words import p_text, signed
 from core.charts.words import counted, number
+from core.stats.sentence import number as tasks_text
 
 ORDER = ("running", "queued", "succeeded", "failed", "lost", "cancelled")
 ADVICE = (
@@ -58,11 +59,12 @@ def result_line(job: Any) -> str:
 
 
 def outcome_lines(job: Any) -> list[str]:
-    """What came out, a sentence a split: `On dev the merge solves 31.0 of 57 tasks, …`."""
+    """What came out, a sentence a split: `On dev the merge solves 31 of 57 tasks, …`."""
     comparisons: Mapping[str, Any] = (job.result or {}).get("comparisons") or {}
     return [
-        f"On {split} the merge solves {found['mean_b'] * found['n']:.1f} of {found['n']} tasks, the best single "
-        f"checkpoint {found['mean_a'] * found['n']:.1f}: {found['verdict']} (p {p_text(found['p_value'])})."
+        f"On {split} the merge solves {tasks_text(found['mean_b'] * found['n'])} of {found['n']} tasks, the best "
+        f"single checkpoint {tasks_text(found['mean_a'] * found['n'])}: {found['verdict']} "
+        f"(p {p_text(found['p_value'])})."
         for split, by_rival in comparisons.items()
         for found in [by_rival.get("best_single")]
         if found

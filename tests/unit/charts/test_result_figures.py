@@ -144,8 +144,8 @@ def test_the_headline_says_unresolved_and_where() -> None:
 def test_the_evidence_has_n_interval_p_and_what_could_be_detected() -> None:
     said = words.evidence(comparison(), 1)
     for part in (
-        "43.0",
-        "38.0 of 57",
+        "merge 43,",
+        "38 of 57",
         "one sample",
         "+5.0",
         "−2.0 to +12.0",
