@@ -7,7 +7,7 @@ import sys
 
 from bench import merge_bench, mmr_bench, start_bench
 
-PARTS = {"start": start_bench.run, "mmr": mmr_bench.run, "merge": merge_bench.run}
+PARTS = {"start": start_bench.run, "mmr": mmr_bench.main, "merge": merge_bench.run}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

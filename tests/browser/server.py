@@ -36,22 +36,22 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start_server(home: Path, log: Path) -> Server:
-    """Start the explorer on a free port and wait until it answers; raises with its output otherwise."""
+def start_server(home: Path, log: Path, script: Path = ROOT / "app.py") -> Server:
+    """Start the explorer, or another app, on a free port and wait for its answer; raises with its output otherwise."""
     port = free_port()
-    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.headless=true", f"--server.port={port}"]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), "--server.headless=true", f"--server.port={port}"]
     environment = os.environ | {"MERGESCOPE_HOME": str(home)}
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
     server = Server(f"http://127.0.0.1:{port}", home, log, process)
-    for _ in range(240):
+    for _ in range(1200):
         try:
             urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1).read()
             return server
         except (urllib.error.URLError, OSError):
-            time.sleep(0.25)
+            time.sleep(0.05)
             if process.poll() is not None:
                 break
     raise RuntimeError(f"the explorer did not start:\n{log.read_text()}")
