@@ -16,7 +16,7 @@ from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
 from pages.shared.recipes import selection_or_none
-from pages.shared.runs import OPEN, amount, duration, file_size, note, page_link
+from pages.shared.runs import NEXT, OPEN, amount, duration, file_size, note, page_link
 from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
 
@@ -188,7 +188,7 @@ def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: d
 def _preflight(key: tuple[str, ...], stamps: tuple[int, ...], _plan: str, root: str) -> Any:
     from core.merge import parse_plan, preflight
 
-    return preflight(parse_plan(_plan, Path(root) / "config.yml"), ledger().home)
+    return preflight(parse_plan(_plan, Path(root) / "config.yml"), ledger().home / NEXT)
 
 
 def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:

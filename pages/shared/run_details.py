@@ -13,7 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
-from pages.shared.runs import amount, duration, file_size, note, when
+from pages.shared.runs import NEXT, amount, duration, file_size, note, when
 from pages.shared.show import ledger, say
 
 TAIL = 64_000
@@ -133,7 +133,7 @@ def preflight(text: str, job: Any) -> None:
 def _preflight(text: str, where: str) -> Any:
     from core.merge import parse_plan, preflight
 
-    return preflight(parse_plan(text, Path(where)), ledger().home)
+    return preflight(parse_plan(text, Path(where)), ledger().home / NEXT)
 
 
 def files(job: Any) -> None:

@@ -17,6 +17,8 @@ OPEN = "run"
 """Session and address key of the run that Runs, Precision and Results show."""
 WRITTEN = "run_in_address"
 """What `choose_run` last wrote into the address: anything else there is the visitor's."""
+NEXT = Path("jobs", "next")
+"""Where, below the runs' home, a preflight supposes the next merge: a place that is free on the right disk."""
 REPORT = "merge_report.parquet"
 PAGES = Path(__file__).resolve().parents[1]
 

@@ -79,6 +79,14 @@ def test_a_split_must_be_chosen(tiny: Path, monkeypatch: pytest.MonkeyPatch, own
     assert "No split is chosen" in texts(test)
 
 
+def test_an_earlier_run_does_not_stand_in_the_way_of_the_next(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = runs_page(monkeypatch, finished.home, finished.bank.root)
+    assert not test.button(key="launch_go").disabled
+    assert "is not empty" not in texts(test)
+
+
 def test_a_finished_run_is_told_in_one_line_and_opens_to_its_parts(
     finished: Finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
