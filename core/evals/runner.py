@@ -142,19 +142,29 @@ def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any
     Nothing is fetched and no code of the folder is run. Raises CheckpointError, with what to do, where the
     folder is not a whole model in safetensors, RunError where the device is missing or full.
     """
-    import torch
-    from safetensors import SafetensorError
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
-
     from core.merge import open_checkpoint
 
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder}: no config.json here. Expected the folder of a Hugging Face model.")
     open_checkpoint(folder)
     place = _device(device)
+    tokenizer, model, missing = _from_pretrained(folder, dtype)
+    _refuse_incomplete(folder, missing, tokenizer)
+    with _memory_errors(folder, None):
+        return model.eval().to(place), tokenizer
+
+
+def _from_pretrained(folder: Path, dtype: str) -> tuple[Any, Any, list[str]]:
+    """Tokenizer, model and the names of the weights that are missing, all from the folder itself."""
+    import torch
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    # It reports mismatches as a table on stderr; ours is one line.
     logging.disable_progress_bar()
     logging.set_verbosity_error()
+    refusals = (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, TypeError, SafetensorError)
     try:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         model, report = AutoModelForCausalLM.from_pretrained(
@@ -165,21 +175,10 @@ def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any
             use_safetensors=True,
             output_loading_info=True,
         )
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        RuntimeError,
-        ImportError,
-        AttributeError,
-        TypeError,
-        SafetensorError,
-    ) as problem:
+    except refusals as problem:
         reason = " ".join(str(problem).split())[:300]
         raise CheckpointError(f"{folder}: cannot be loaded as a causal language model: {reason}") from None
-    _refuse_incomplete(folder, sorted(report["missing_keys"]), tokenizer)
-    with _memory_errors(folder, None):
-        return model.eval().to(place), tokenizer
+    return tokenizer, model, sorted(report["missing_keys"])
 
 
 def _refuse_incomplete(folder: Path, missing: list[str], tokenizer: Any) -> None:

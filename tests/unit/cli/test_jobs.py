@@ -68,7 +68,10 @@ def test_interrupting_a_shell_that_waits_leaves_the_job_alone(tmp_path: Path) ->
     words = [sys.executable, "-m", "core", "jobs", "submit", str(request(tmp_path / "job.json", 2000)), "--wait"]
     home = tmp_path / "home"
     environment = os.environ | {"MERGESCOPE_HOME": str(home)}
+    # As a terminal starts it: a test run in the background would hand down that SIGINT is ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     waiting = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    signal.signal(signal.SIGINT, before)
     ledger = Ledger(home)
     end = time.monotonic() + 60
     while not any(one.state == "running" for one in ledger.live_jobs()) and time.monotonic() < end:

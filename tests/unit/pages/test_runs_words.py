@@ -31,7 +31,7 @@ def test_the_result_is_the_difference_to_the_best_single_on_every_split() -> Non
     found = job(result={"comparisons": {"dev": {"best_single": compared("unresolved")}}})
     assert result_line(found) == "dev +5.0 of 57, unresolved"
     assert outcome_lines(found) == [
-        "On dev the merge solves 43.0 of 57 tasks, the best single checkpoint 38.0: unresolved (p 0.27)."
+        "On dev the merge solves 43 of 57 tasks, the best single checkpoint 38: unresolved (p 0.27)."
     ]
 
 
