@@ -100,9 +100,12 @@ def reading_note(panels: Sequence[Panel]) -> str:
         assert band is not None
         said += f" The grey band is where {band.runs} repeated runs of one checkpoint, {band.checkpoint}, fell (95 %)."
     if not bands:
-        said += " No noise band: this bank has no repeated runs under this protocol."
+        said += " No noise band: this bank has no repeated runs under this protocol, or has changed since this run."
     if not any(one.role == "single" for panel in panels for one in panel.standings):
-        said += " The other single checkpoints are not shown: the bank has no scores of them under this protocol."
+        said += (
+            " The other single checkpoints are not shown: the bank has no scores of them under this protocol, or has "
+            "changed since this run."
+        )
     return said
 
 

@@ -79,6 +79,8 @@ def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
     protocol = Protocol(**job.result["protocol"])
     own = samples_of(job, split)
     best = job.result["best_single"]
+    if bank is not None and not is_same_bank(bank, split, protocol, best, own["best single"]):
+        bank = None
     named: dict[str, tuple[Role, Scores]] = {}
     roles: tuple[Role, ...] = ("merge", "uniform mean")
     for role in roles:
@@ -104,6 +106,16 @@ def _panel(job: Any, bank: Bank | None, split: str) -> Panel:
     )
     chosen_here = split == job.spec["recipe"].get("split", "dev")
     return Panel(split, len(tasks), protocol.samples, chosen_here, found, _band(bank, split, protocol))
+
+
+def is_same_bank(bank: Bank, split: str, protocol: Protocol, best: str, scores: Scores) -> bool:
+    """False when the bank's scores of the best single are no longer those that the run was compared with.
+
+    A bank that was made again shares nothing with the run but its name, so its other scores and its noise
+    must not stand beside it. True where the bank has no scores under the protocol to tell by.
+    """
+    path = bank.splits[split].score_file(protocol) if split in bank.splits else None
+    return path is None or scores_by_model(path).get(best) == scores
 
 
 def _interval(means: Any, clusters: list[str]) -> tuple[float, float]:

@@ -11,6 +11,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.charts.result_words import signed
+from core.evals.protocol import Protocol
+from pages.shared.result_data import is_same_bank, samples_of
 from pages.shared.runs import has_scores
 from tests.page.conftest import Finished
 from tests.page.made_bank import open_frame, texts
@@ -87,3 +89,14 @@ def test_a_run_is_offered_only_while_its_files_are_there(finished: Finished) -> 
     assert not has_scores(replace(job, result=gone))
     assert not has_scores(replace(job, state="failed"))
     assert not has_scores(replace(job, result=None))
+
+
+def test_a_bank_that_was_made_again_does_not_stand_beside_an_older_run(finished: Finished) -> None:
+    assert finished.job.result is not None
+    protocol = Protocol(**finished.job.result["protocol"])
+    best, own = finished.job.result["best_single"], samples_of(finished.job, "dev")["best single"]
+    task, scores = next(iter(own.items()))
+    changed = own | {task: [1 - scores[0]]}
+    assert is_same_bank(finished.bank, "dev", protocol, best, own)
+    assert not is_same_bank(finished.bank, "dev", protocol, best, changed)
+    assert not is_same_bank(finished.bank, "dev", protocol, "gone", own)
