@@ -15,8 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from core.errors import RunError
-from core.merge.forms import INDEX_FILE, SINGLE_FILE
+from core.merge.forms import INDEX_FILE
 from core.merge.pairing import TensorJob
+from core.merge.shards import plan_shards
 
 
 @dataclass(frozen=True)
@@ -26,40 +27,6 @@ class WrittenFile:
     name: str
     nbytes: int
     sha256: str
-
-
-@dataclass(frozen=True)
-class _Shard:
-    jobs: list[TensorJob]
-    header: bytes
-
-    @property
-    def data_bytes(self) -> int:
-        return sum(job.nbytes for job in self.jobs)
-
-
-def plan_shards(jobs: Sequence[TensorJob], shard_size: float, metadata: dict[str, str]) -> list[_Shard]:
-    """Jobs grouped in order so that no shard passes `shard_size` bytes, save with a single larger tensor."""
-    groups: list[list[TensorJob]] = [[]]
-    size = 0
-    for job in jobs:
-        if groups[-1] and size + job.nbytes > shard_size:
-            groups.append([])
-            size = 0
-        groups[-1].append(job)
-        size += job.nbytes
-    return [_Shard(group, _header(group, metadata)) for group in groups]
-
-
-def _header(jobs: Sequence[TensorJob], metadata: dict[str, str]) -> bytes:
-    entries: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
-    end = 0
-    for job in jobs:
-        entries[job.name] = {"dtype": job.out_dtype, "shape": list(job.shape), "data_offsets": [end, end + job.nbytes]}
-        end += job.nbytes
-    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text
 
 
 def full_disk(problem: OSError, folder: Path) -> RunError:
@@ -78,7 +45,6 @@ class ShardWriter:
     def __init__(self, folder: Path, jobs: Sequence[TensorJob], shard_size: float, metadata: dict[str, str]) -> None:
         self._folder = folder
         self._shards = plan_shards(jobs, shard_size, metadata)
-        self._names = shard_names(len(self._shards))
         self._index = -1
         self._handle = -1
         self._left = 0
@@ -121,7 +87,7 @@ class ShardWriter:
         shard = self._shards[self._index]
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            self._handle = os.open(self._folder / self._names[self._index], flags, 0o666)
+            self._handle = os.open(self._folder / self._shards[self._index].name, flags, 0o666)
         except OSError as problem:
             raise full_disk(problem, self._folder) from None
         self._digest = hashlib.sha256()
@@ -141,7 +107,7 @@ class ShardWriter:
         if self._handle < 0:
             return
         if self._left:
-            raise RunError(f"{self._folder / self._names[self._index]}: {self._left} bytes were never written.")
+            raise RunError(f"{self._folder / self._shards[self._index].name}: {self._left} bytes were never written.")
         shard = self._shards[self._index]
         try:
             os.fsync(self._handle)
@@ -149,22 +115,13 @@ class ShardWriter:
             raise full_disk(problem, self._folder) from None
         self.abandon()
         size = len(shard.header) + shard.data_bytes
-        self._written.append(WrittenFile(self._names[self._index], size, self._digest.hexdigest()))
+        self._written.append(WrittenFile(shard.name, size, self._digest.hexdigest()))
 
     def _write_index(self) -> None:
-        weight_map = {
-            job.name: name for name, shard in zip(self._names, self._shards, strict=True) for job in shard.jobs
-        }
+        weight_map = {job.name: shard.name for shard in self._shards for job in shard.jobs}
         total = sum(shard.data_bytes for shard in self._shards)
         text = json.dumps({"metadata": {"total_size": total}, "weight_map": dict(sorted(weight_map.items()))}, indent=2)
         self._written.append(write_text(self._folder / INDEX_FILE, text + "\n"))
-
-
-def shard_names(count: int) -> list[str]:
-    """Hugging Face's names of `count` shards."""
-    if count == 1:
-        return [SINGLE_FILE]
-    return [f"model-{number:05d}-of-{count:05d}.safetensors" for number in range(1, count + 1)]
 
 
 def write_text(path: Path, text: str | bytes) -> WrittenFile:
