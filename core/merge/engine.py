@@ -257,8 +257,8 @@ class StreamingEngine:
     def _add_up(self, job: TensorJob, blocks: list["Figures"]) -> TensorFigures:
         from core.merge.kernels import Count
 
-        parts = zip(*(one[:4] for one in blocks), strict=True)
-        counts, bad, changed, trimmed = (np.sum(one, axis=0) for one in parts)
+        parts = zip(*(one[:5] for one in blocks), strict=True)
+        counts, bad, changed, trimmed, _flips = (np.sum(one, axis=0) for one in parts)
         refuse_bad(job, bad, int(counts[Count.OVERFLOW]))
         sums, bins = [one.sums for one in blocks], np.concatenate([one.bins for one in blocks])
         lost, moved = int(counts[Count.LOST]), int(counts[Count.CHANGED])

@@ -1,26 +1,26 @@
 """Finds which deltas each member keeps: exactly k by magnitude, ties to the lowest flat index.
 
-Selection is linear: two histograms of the fp32 bit patterns (upper 16, then lower 15 magnitude bits) give
-the exact threshold, and one scan where ties straddle it the position up to which they are kept. Takes
-blocks of raw bytes; gives thresholds. No sort, no whole tensor in memory.
+Selection is linear: one count around a sampled guess (`window.py`) proves the threshold of nearly every member;
+where it fails, two histograms of the fp32 bit patterns (upper 16, then lower 15 magnitude bits) give it. Ties that
+straddle it are followed to the position up to which they are kept. Takes blocks of raw bytes; gives thresholds.
+No sort, no whole tensor in memory.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from core.merge.blocks import Buffer, BufferPool, Files, codes_of, in_order, spans, thread_count
 from core.merge.header import TensorInfo
+from core.merge.window import PIECE, PIECES, OnBlock, Source, Threshold, by_window
 
 KEEP_NOTHING = np.uint32(0x7F800000)
 """Above every finite magnitude."""
 MANY = 1 << 62
-OnBlock = Callable[[Buffer, int, int], Any]
-"""Called with a filled buffer, the flat index of its first element, and how many elements it holds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,16 +56,6 @@ def threshold_of(counts: np.ndarray, wanted: int) -> tuple[int, int]:
     return len(counts) - 1 - place, wanted - above
 
 
-class Source(Protocol):
-    """A tensor of base and members, as blocks."""
-
-    def each(self, function: OnBlock) -> Iterator[Any]:
-        """Run a function over all blocks; yield its results in order."""
-
-    def at(self, start: int, n: int, function: OnBlock) -> Any:
-        """Run it over one block."""
-
-
 class OneBlock:
     """A tensor that lies in one buffer already."""
 
@@ -79,6 +69,10 @@ class OneBlock:
     def at(self, start: int, n: int, function: OnBlock) -> Any:
         """See `Source`."""
         return function(self._buffer, start, n)
+
+    def sample(self, function: OnBlock) -> list[Any]:
+        """See `Source`."""
+        return [function(self._buffer, 0, self._n)]
 
 
 class ManyBlocks:
@@ -104,24 +98,68 @@ class ManyBlocks:
         finally:
             self._buffers.give(buffer)
 
+    def sample(self, function: OnBlock) -> list[Any]:
+        """See `Source`."""
+        elements = self._tensors[0].elements
+        starts = range(0, elements, max(PIECE, elements // PIECES))
+        work = (partial(self.at, start, min(PIECE, elements - start), function) for start in starts)
+        return list(in_order(self._pool, work, thread_count() + 1))
+
 
 def select(tensors: Sequence[TensorInfo], densities: Sequence[float], source: Source) -> Kept:
     """Thresholds and cutoffs of every member; `tensors` has the base first, `densities` one a member."""
     elements = tensors[0].elements
     kept = keep_all(len(densities))
     wanted = [kept_count(density, elements) for density in densities]
-    partly = [index for index, count in enumerate(wanted) if 0 < count < elements]
     kept.thresholds[[index for index, count in enumerate(wanted) if count == 0 < elements]] = KEEP_NOTHING
+    partly = {index: count for index, count in enumerate(wanted) if 0 < count < elements}
     if not partly:
         return kept
     codes = codes_of(tensors)
+    found = by_window(codes, elements, partly, source)
+    for index, one in found.items():
+        kept.thresholds[index] = one.bits
+        kept.cutoffs[index] = _cutoff(codes, index, one, elements, source)
+    missed = {index: count for index, count in partly.items() if index not in found}
+    if missed:
+        _by_histogram(codes, elements, missed, kept, source)
+    return kept
+
+
+def _cutoff(codes: np.ndarray, member: int, found: Threshold, elements: int, source: Source) -> int:
+    """The flat index before which elements at the threshold are kept."""
+    if found.bits == 0 or found.kept == sum(one.elements for one in found.blocks):
+        return elements
+    left = found.kept
+    for block in found.blocks:
+        if block.elements >= left:
+            position, _ = source.at(block.start, block.n, _scan(codes, member, found.bits, left))
+            return block.start + int(position)
+        left -= block.elements
+    raise AssertionError("more ties are kept than there are")
+
+
+def _scan(codes: np.ndarray, member: int, bits: int, wanted: int) -> OnBlock:
+    """Looks for a member's `wanted`-th element at a magnitude; see `kernels.find_tie`."""
+    from core.merge import kernels
+
+    def scan(buffer: Buffer, _start: int, n: int) -> tuple[int, int]:
+        found: tuple[int, int] = kernels.find_tie(buffer.rows(codes), n, member, np.uint32(bits), wanted)
+        return found
+
+    return scan
+
+
+def _by_histogram(codes: np.ndarray, elements: int, missed: dict[int, int], kept: Kept, source: Source) -> None:
+    """Thresholds and cutoffs of the members that the guess missed: two counts of all magnitudes, and no guess."""
     upper = _count_high(codes, source)
-    high = np.full(len(densities), -1, np.int64)
-    for index in partly:
+    high = np.full(codes.size - 1, -1, np.int64)
+    wanted = dict(missed)
+    for index in missed:
         high[index], wanted[index] = threshold_of(upper[index], wanted[index])
     lower = _count_low(codes, high, source)
     straddling = {}
-    for index in partly:
+    for index in missed:
         low, wanted[index] = threshold_of(lower[index], wanted[index])
         kept.thresholds[index] = (int(high[index]) << 15) | low
         kept.cutoffs[index] = elements
@@ -129,7 +167,6 @@ def select(tensors: Sequence[TensorInfo], densities: Sequence[float], source: So
             straddling[index] = wanted[index]
     if straddling:
         _find_cutoffs(codes, straddling, kept, source)
-    return kept
 
 
 def _count_high(codes: np.ndarray, source: Source) -> np.ndarray:
@@ -170,14 +207,10 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
     `straddling` says of each member how many of them. Blocks are first only counted, in parallel, until
     each member's last kept tie is known to lie in one; that one is then read again.
     """
-    from core.merge import kernels
-
-    def scan(buffer: Buffer, _start: int, n: int, member: int, wanted: int) -> tuple[int, int]:
-        found: tuple[int, int] = kernels.find_tie(buffer.rows(codes), n, member, kept.thresholds[member], wanted)
-        return found
 
     def count(buffer: Buffer, start: int, n: int) -> tuple[int, int, dict[int, int]]:
-        return start, n, {one: MANY - scan(buffer, start, n, one, MANY)[1] for one in straddling}
+        bits = kept.thresholds
+        return start, n, {one: MANY - _scan(codes, one, bits[one], MANY)(buffer, start, n)[1] for one in straddling}
 
     left = dict(straddling)
     for start, n, ties in source.each(count):
@@ -185,7 +218,7 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
             if ties[one] < left[one]:
                 left[one] -= ties[one]
                 continue
-            position, _ = source.at(start, n, partial(scan, member=one, wanted=left[one]))
+            position, _ = source.at(start, n, _scan(codes, one, kept.thresholds[one], left[one]))
             kept.cutoffs[one] = start + position
             del left[one]
         if not left:

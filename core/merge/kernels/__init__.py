@@ -39,16 +39,33 @@ try:
     from core.merge.kernels.layout import BINS, CHUNK, COUNTS, LOWEST_BIN, SUB_BLOCK, SUMS, Count, Figures
     from core.merge.kernels.merge import LINEAR, TASK_ARITHMETIC, TIES, Rule, merge_block
     from core.merge.kernels.rounding import round_block
-    from core.merge.kernels.threshold import HIGH_BITS, LOW_BITS, SPARES, count_high, count_low, find_tie
+    from core.merge.kernels.threshold import (
+        ABOVE,
+        AT_HIGH,
+        AT_LOW,
+        HIGH_BITS,
+        INSIDE,
+        LOW_BITS,
+        SPARES,
+        count_high,
+        count_low,
+        count_window,
+        find_tie,
+        sample_magnitudes,
+    )
 finally:
     numba.config.CACHE_DIR = _before
 
 __all__ = [
+    "ABOVE",
+    "AT_HIGH",
+    "AT_LOW",
     "BINS",
     "CHUNK",
     "COUNTS",
     "HALF_TO_FLOAT",
     "HIGH_BITS",
+    "INSIDE",
     "LINEAR",
     "LOWEST_BIN",
     "LOW_BITS",
@@ -63,8 +80,10 @@ __all__ = [
     "Rule",
     "count_high",
     "count_low",
+    "count_window",
     "find_tie",
     "merge_block",
     "narrow_bf16",
     "round_block",
+    "sample_magnitudes",
 ]

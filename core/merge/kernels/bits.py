@@ -28,21 +28,26 @@ class Rows(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def load(rows: Rows, row: int, start: int, n: int, bits: np.ndarray) -> None:
-    """Put elements start … start+n of a row, widened to fp32 bit patterns, in `bits`."""
+def load(rows: Rows, row: int, start: int, n: int, bits: np.ndarray) -> int:
+    """Put elements start … start+n of a row, widened to fp32 bit patterns, in `bits`; gives how many are not finite."""
     code = rows.codes[row]
-    if code == F32:
+    largest = np.uint32(0)
+    if code == BF16:
+        narrow = rows.raw16[row, start : start + n]
+        for j in range(n):
+            bits[j] = np.uint32(narrow[j]) << np.uint32(16)
+            largest = max(largest, np.uint32(bits[j] & SIGN_OFF))
+    elif code == F32:
         wide = rows.raw32[row, start : start + n]
         for j in range(n):
             bits[j] = wide[j]
-        return
-    narrow = rows.raw16[row, start : start + n]
-    if code == BF16:
-        for j in range(n):
-            bits[j] = np.uint32(narrow[j]) << np.uint32(16)
+            largest = max(largest, np.uint32(bits[j] & SIGN_OFF))
     else:
+        half = rows.raw16[row, start : start + n]
         for j in range(n):
-            bits[j] = rows.table[narrow[j]]
+            bits[j] = rows.table[half[j]]
+            largest = max(largest, np.uint32(bits[j] & SIGN_OFF))
+    return count_bad(bits, n) if largest >= EXPONENT else 0
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -54,11 +59,23 @@ def count_bad(bits: np.ndarray, n: int) -> int:
     return bad
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
+def as_float(bits: np.uint32) -> np.float32:
+    """The fp32 of a bit pattern."""
+    return np.uint32(bits).view(np.float32)
+
+
+@njit(cache=True, nogil=True)
+def exponent_of(value: np.float64) -> np.int32:
+    """The unbiased exponent of a float64, −1023 for zero."""
+    return np.int32((np.float64(value).view(np.int64) >> 52) & 2047) - np.int32(1023)
+
+
+@njit(cache=True, nogil=True)
 def round_bits(bits: np.uint32) -> np.uint32:
     """Bit pattern, still 32 wide, of the bf16 nearest to a finite fp32, ties to even."""
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    return (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
+    odd = np.uint32((bits >> np.uint32(16)) & np.uint32(1))
+    return np.uint32(np.uint32(bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000))
 
 
 @njit(cache=True, nogil=True)
