@@ -4,7 +4,6 @@ Submits a job through the ledger; nothing is merged or evaluated in the page's o
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
@@ -15,8 +14,10 @@ from core.evals.protocol import Protocol
 from core.preview.cost import Estimate, Work, estimate
 from core.recipe import Selection, compile_plan, recipe_to_dict
 from core.recipe.model import Recipe
+from core.words import duration
+from pages.shared.preflights import checked, needs, obstacles, particulars
 from pages.shared.recipes import selection_or_none
-from pages.shared.runs import NEXT, OPEN, amount, duration, file_size, note, page_link
+from pages.shared.runs import OPEN, note, page_link
 from pages.shared.show import ledger, on_primary
 from pages.shared.topline import recipe_name
 
@@ -81,26 +82,25 @@ def button(bank: Bank, recipe: Recipe) -> None:
         reason = refusal(bank, selection, splits)
         spec = spec_of(bank, recipe, selection) if selection is not None and reason is None else None
         found = _preflight_or_none(bank, selection, recipe.out_dtype, spec) if selection and spec else None
-        problems = list(found.problems) if found is not None else []
-        already = _live_twin(spec)
-        if reason is None and problems:
-            reason = problems[0]
-        if reason is None and already:
-            reason = "This exact merge is queued or running."
+        reasons = [reason] if reason is not None else obstacles(found) if found is not None else []
+        if not reasons and _live_twin(spec):
+            reasons = ["This exact merge is queued or running."]
         st.button(
-            on_primary("Merge and evaluate", disabled=reason is not None),
+            on_primary("Merge and evaluate", disabled=bool(reasons)),
             key="launch_go",
             type="primary",
             icon=":material/merge:",
             width="stretch",
-            disabled=reason is not None,
+            disabled=bool(reasons),
             on_click=_submit,
             args=(spec, f"{bank.name}: {recipe_name(bank, recipe)}"),
         )
         if spec is not None and found is not None:
             note(_figures(bank, spec, found))
-        if reason is not None:
-            note(reason)
+        for one in reasons:
+            note(one)
+        if found is not None:
+            particulars(found, "launch_preflight")
         _said()
         if bank.has_weights:
             _options(bank)
@@ -181,14 +181,7 @@ def _preflight_or_none(bank: Bank, selection: Selection, out_dtype: str, spec: d
     members = members_of(bank, selection)
     key = (*(str(one.path) for one in members), out_dtype)
     stamps = tuple(one.path.stat().st_mtime_ns for one in members)
-    return _preflight(key, stamps, spec["plan"], str(bank.root))
-
-
-@st.cache_resource(max_entries=64, show_spinner=False, ttl="60s")
-def _preflight(key: tuple[str, ...], stamps: tuple[int, ...], _plan: str, root: str) -> Any:
-    from core.merge import parse_plan, preflight
-
-    return preflight(parse_plan(_plan, Path(root) / "config.yml"), ledger().home / NEXT)
+    return checked(spec["plan"], bank.root / "config.yml", same=(*key, *stamps))
 
 
 def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
@@ -196,11 +189,7 @@ def _figures(bank: Bank, spec: dict[str, Any], found: Any) -> str:
     copies = 2 if spec["also_uniform"] else 1
     guess = _estimate(bank, spec, found.elements)
     basis = f"from {guess.runs} earlier runs" if guess.runs > 1 else "from an earlier run" if guess.runs else "rough"
-    return (
-        f"{found.tensors:,} tensors, {amount(found.elements)} parameters. "
-        f"Needs up to {file_size(found.disk_needed * copies)} of disk, {file_size(found.disk_free)} free. "
-        f"About {duration(guess.seconds)} ({basis})."
-    )
+    return f"{needs(found, copies)} About {duration(guess.seconds)} ({basis})."
 
 
 def _estimate(bank: Bank, spec: dict[str, Any], elements: int) -> Estimate:

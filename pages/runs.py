@@ -10,9 +10,10 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
+from core.words import duration
 from pages.shared import ledger, on_primary, plain, say
 from pages.shared.run_details import details
-from pages.shared.runs import OPEN, choose_run, duration, has_scores, merged_folder, note, page_link, took, when
+from pages.shared.runs import OPEN, choose_run, has_scores, merged_folder, note, page_link, took, when
 from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 REFUSED = "runs_refused"

@@ -3,7 +3,6 @@
 Takes files; what they compute is in `core.merge`, `core.precision` and `core.evals`, imported when run.
 """
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,41 +35,51 @@ def merge(
     shard_size: Annotated[
         str, typer.Option(metavar="BYTES", help="Largest weight file, in bytes or such as 5GB or 500MB.")
     ] = "5GB",
+    vocabulary: Annotated[
+        str,
+        typer.Option(
+            metavar="CHOICE",
+            help="Embeddings of unequal rows: refuse, or truncate each to the smallest (tokens beyond are lost).",
+        ),
+    ] = "refuse",
     check: Annotated[bool, typer.Option("--check", help="Only check that it would work; write nothing.")] = False,
+    scan: Annotated[
+        bool, typer.Option("--scan", help="With --check: also read all weights once, and look for NaN and infinity.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Merge models as a mergekit config says; a drop-in for `mergekit-yaml CONFIG.yml OUT`."""
     size = size_of(shard_size)
+    if scan and not check:
+        raise InputError("--scan goes with --check. A merge looks for NaN and infinity by itself, as it reads.")
     with only_ours_on_stdout():
-        from core.merge import read_plan, run_merge
+        from core.merge import read_plan, run_merge, with_vocabulary
 
-        plan = read_plan(config)
-        for warning in plan.warnings:
-            note(f"warning: {warning}")
+        plan = with_vocabulary(read_plan(config), vocabulary)
         if not check:
+            for warning in plan.warnings:
+                note(f"warning: {warning}")
             with progress_line("merge") as progress:
                 found = run_merge(plan, out, progress=progress, overwrite=overwrite, shard_size=size).as_dict()
     if check:
-        _preflight(plan, out, overwrite, as_json)
+        _check(plan, out, overwrite=overwrite, scan=scan, as_json=as_json)
     elif as_json:
         emit(found)
     else:
         print(figures(found))
 
 
-def _preflight(plan: Any, out: Path, overwrite: bool, as_json: bool) -> None:
-    """Say what would be read and written; raises PlanError with the first thing that stands in the way."""
+def _check(plan: Any, out: Path, *, overwrite: bool, scan: bool, as_json: bool) -> None:
+    """Say what would be read and written, and what stands in the way; raises PlanError where something does."""
+    from core.cli import checking
     from core.merge import preflight
 
-    found = preflight(plan, out, overwrite=overwrite)
-    if as_json:
-        emit(asdict(found) | {"engine": plan.engine, "ok": not found.problems})
-    else:
-        print(figures({name: value for name, value in asdict(found).items() if name not in ("problems", "warnings")}))
-    for warning in found.warnings:
-        note(f"warning: {warning}")
-    if found.problems:
-        raise PlanError(" ".join(map(str, found.problems)))
+    with only_ours_on_stdout(), progress_line("check") as progress:
+        found = preflight(plan, out, overwrite=overwrite, scan=scan, progress=progress)
+    guess = checking.expected_time(found)
+    emit(checking.as_json(found, guess)) if as_json else print(checking.as_text(found, guess))
+    if not found.ok:
+        raise PlanError(checking.refusal(found))
 
 
 def rounding(

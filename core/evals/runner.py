@@ -146,7 +146,11 @@ def load_model(folder: Path, dtype: str, device: str = "auto") -> tuple[Any, Any
 
     if not (folder / "config.json").is_file():
         raise CheckpointError(f"{folder}: no config.json here. Expected the folder of a Hugging Face model.")
-    open_checkpoint(folder)
+    if open_checkpoint(folder).ranks:
+        raise CheckpointError(
+            f"{folder}: is a vLLM sharded state, which transformers cannot load. Convert it to a Hugging Face folder "
+            "first: `python -m core convert DIR OUT`."
+        )
     place = _device(device)
     tokenizer, model, missing = _from_pretrained(folder, dtype)
     _refuse_incomplete(folder, missing, tokenizer)

@@ -5,10 +5,10 @@ Importing this package is cheap: numba, pandas and mergekit load when a merge or
 """
 
 from core.merge.checkpoint import CheckpointFile, checkpoint_summary, open_checkpoint
-from core.merge.config import parse_plan, read_plan
+from core.merge.config import parse_plan, read_plan, with_vocabulary
 from core.merge.header import TensorInfo
-from core.merge.pairing import Preflight, preflight
 from core.merge.plan import AUTO, Dialect, Member, Plan
+from core.merge.preflight import ModelFigures, Preflight, preflight
 from core.merge.report import read_report
 from core.merge.run import MergeResult, run_merge
 
@@ -18,6 +18,7 @@ __all__ = [
     "Dialect",
     "Member",
     "MergeResult",
+    "ModelFigures",
     "Plan",
     "Preflight",
     "TensorInfo",
@@ -28,4 +29,5 @@ __all__ = [
     "read_plan",
     "read_report",
     "run_merge",
+    "with_vocabulary",
 ]

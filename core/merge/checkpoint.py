@@ -1,4 +1,4 @@
-"""Opens a checkpoint: one place that knows how a Hugging Face folder keeps its tensors.
+"""Opens a checkpoint: one place that knows how a Hugging Face folder keeps its tensors; `ranks` knows vLLM's.
 
 Takes a folder, reads headers only, and gives every tensor's dtype, shape and place. Unreadable forms are
 answered with the command that converts them. Knows nothing about merging.
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import CheckpointError
-from core.merge.forms import INDEX_FILE, SINGLE_FILE, read_config, refuse_unreadable
+from core.merge.forms import INDEX_FILE, SINGLE_FILE, has_rank_files, read_config, refuse_unreadable
 from core.merge.header import FLOATS, TensorInfo, read_header
+from core.merge.ranks import RankLayout, read_ranks, split_key
 
 EMBEDDING, HEAD = "embed_tokens.weight", "lm_head.weight"
 DTYPE_NAMES = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16"}
@@ -25,15 +26,18 @@ class CheckpointFile:
 
     folder: Path
     tensors: dict[str, TensorInfo]
+    """By name; of a sharded state by rank and name, `rank-0/model.norm.weight`."""
     files: tuple[Path, ...]
-    """The safetensors files, in the order of their names."""
+    """The safetensors files, in the order of their names (of a sharded state, rank by rank)."""
     config: dict[str, Any] = field(default_factory=dict)
     """config.json, or {} where there is none."""
     warnings: tuple[str, ...] = ()
+    ranks: RankLayout | None = None
+    """Of a vLLM sharded state, how many ranks it has; None for a Hugging Face folder."""
 
     @property
     def parameters(self) -> int:
-        """Floating-point elements over all tensors."""
+        """Floating-point elements over all tensors; what every rank repeats counts once a rank."""
         return sum(one.elements for one in self.tensors.values() if one.dtype in FLOATS)
 
     @property
@@ -62,16 +66,33 @@ class CheckpointFile:
         names = [name for name in self.tensors if name.split(".", 1)[-1] == EMBEDDING or name == EMBEDDING]
         return names[0] if len(names) == 1 else None
 
+    def twin(self, name: str) -> str | None:
+        """The tensor that a tied `name` shares its weights with: the embedding of lm_head, lm_head of the embedding.
+
+        None for other names, and where there is not exactly one; in a sharded state, one of the same rank.
+        """
+        other = EMBEDDING if name.endswith(HEAD) else HEAD if name.endswith(EMBEDDING) else None
+        rank, found = split_key(name)[0], []
+        for one in self.tensors if other else ():
+            place, stored = split_key(one)
+            if place == rank and other in (stored, stored.split(".", 1)[-1]):
+                found.append(one)
+        return found[0] if len(found) == 1 else None
+
 
 def open_checkpoint(folder: Path) -> CheckpointFile:
-    """Read the headers of a model folder.
+    """Read the headers of a model folder, Hugging Face's or a vLLM sharded state.
 
-    Raises CheckpointError for a folder that is missing, of a form that cannot be merged (with the command
-    that converts it), or whose index, shards or headers do not add up.
+    Rank files are looked for first: an index beside them is older than they are. Raises CheckpointError for a
+    folder that is missing, of a form that cannot be merged (with the command that converts it), or whose index,
+    shards, ranks or headers do not add up.
     """
     folder = Path(folder)
     refuse_unreadable(folder)
     config = read_config(folder)
+    if has_rank_files(folder):
+        found = read_ranks(folder, config)
+        return CheckpointFile(folder, found.tensors, found.files, config, found.warnings, found.layout)
     single, index = folder / SINGLE_FILE, folder / INDEX_FILE
     if single.exists():
         warnings = (f"{index}: ignored, since {SINGLE_FILE} is there too.",) if index.exists() else ()

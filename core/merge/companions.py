@@ -48,6 +48,7 @@ def recipe_fields(plan: Plan) -> dict[str, Any]:
         "normalize": plan.normalize,
         "scale": plan.scale,
         "out_dtype": plan.out_dtype,
+        **({"vocabulary": plan.vocabulary} if plan.vocabulary != "refuse" else {}),
     }
 
 

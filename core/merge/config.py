@@ -7,14 +7,14 @@ to mergekit itself. Looks at which folders exist, never into them.
 import difflib
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import yaml
 
 from core.errors import PlanError
-from core.merge.plan import AUTO, Member, Plan
+from core.merge.plan import AUTO, VOCABULARIES, Member, Plan
 
 STREAMING = ("ties", "task_arithmetic", "linear")
 METHODS = (
@@ -85,6 +85,22 @@ def parse_plan(text: str, where: Path) -> Plan:
         return _for_mergekit(config, reason)
     except RecursionError:
         raise PlanError(f"{where}: an alias in this YAML refers to itself.") from None
+
+
+def with_vocabulary(plan: Plan, vocabulary: str) -> Plan:
+    """The plan with the choice for embeddings of unequal rows, which a mergekit config cannot express.
+
+    Raises PlanError for an unknown choice, and for `truncate` where mergekit itself would merge: it has rules of
+    its own.
+    """
+    if vocabulary not in VOCABULARIES:
+        raise PlanError(f"vocabulary: expected {' or '.join(VOCABULARIES)}, found {vocabulary!r:.80}.")
+    if vocabulary == "truncate" and plan.engine == "mergekit":
+        raise PlanError(
+            f"vocabulary truncate needs the streaming engine; this merge needs mergekit itself ({plan.reason}), which "
+            "treats unequal vocabularies by rules of its own (`tokenizer_source`)."
+        )
+    return replace(plan, vocabulary="truncate" if vocabulary == "truncate" else "refuse")
 
 
 def _load(text: str, where: Path) -> _Config:

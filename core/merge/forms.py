@@ -1,10 +1,11 @@
 """Recognises checkpoint folders that cannot be merged, and says how to convert each.
 
 Takes a folder and looks at file names (and at config.json for quantised weights) only. Knows nothing
-about tensors.
+about tensors; rank files of vLLM are weights, read in `ranks`.
 """
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +14,10 @@ from core.errors import CheckpointError
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
+NUMBER = r"(?:0|[1-9]\d*)"
+RANK = rf"(?:rank-{NUMBER}|pp-{NUMBER}-tp-{NUMBER})"
+RANK_FILE = re.compile(rf"model-(?P<rank>{RANK})-part-(?P<part>{NUMBER})\.safetensors")
+"""What vLLM calls the files of a sharded state."""
 
 
 class Form(NamedTuple):
@@ -34,18 +39,13 @@ def _verl(folder: Path) -> bool:
 
 FIRST = (
     Form(
-        "a vLLM sharded state",
-        lambda folder: _any(folder, "model-rank-*-part-*.safetensors", "model-pp-*-tp-*-part-*.safetensors"),
-        "Merge the Hugging Face folder that it was made from, or export one with `save_pretrained`.",
-    ),
-    Form(
         "a LoRA adapter",
         lambda folder: _any(folder, "adapter_config.json") and not _has_weights(folder),
         "Merge it into its base first: "
         '`PeftModel.from_pretrained(base, "DIR").merge_and_unload().save_pretrained(out)`.',
     ),
 )
-"""Looked for before weights: a stale index beside rank files is not mistaken for the checkpoint."""
+"""Looked for before weights are."""
 
 LATER = (
     Form(
@@ -109,13 +109,19 @@ def refuse_unreadable(folder: Path) -> None:
             raise CheckpointError(f"{folder}: is {form.name}. {form.advice.replace('DIR', str(folder))}")
     if not _has_weights(folder):
         raise CheckpointError(
-            f"{folder}: holds no weights that can be read. Expected {SINGLE_FILE}, or {INDEX_FILE} and its shards."
+            f"{folder}: holds no weights that can be read. Expected {SINGLE_FILE}, or {INDEX_FILE} and its shards, or "
+            "the rank files of a vLLM sharded state."
         )
     _refuse_quantised(folder)
 
 
+def has_rank_files(folder: Path) -> bool:
+    """Whether a folder holds a vLLM sharded state."""
+    return any(RANK_FILE.fullmatch(path.name) for path in folder.glob("model-*-part-*.safetensors"))
+
+
 def _has_weights(folder: Path) -> bool:
-    return (folder / SINGLE_FILE).exists() or (folder / INDEX_FILE).exists()
+    return (folder / SINGLE_FILE).exists() or (folder / INDEX_FILE).exists() or has_rank_files(folder)
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 Dialect = Literal["mergekit", "paper", "sum"]
+Vocabulary = Literal["refuse", "truncate"]
+"""What to do with embeddings of unequal rows: refuse the merge, or cut every model to the smallest."""
+VOCABULARIES = ("refuse", "truncate")
 AUTO = "auto"
 """`out_dtype` where the config names none: each tensor as its inputs (the wider, where they differ)."""
 
@@ -45,6 +48,7 @@ class Plan:
     folder: Path | None = None
     """Where the config lies: relative model paths are looked up there first."""
     dialect: Dialect = "mergekit"
+    vocabulary: Vocabulary = "refuse"
 
     @property
     def folders(self) -> tuple[Path, ...]:

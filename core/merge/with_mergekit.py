@@ -17,13 +17,15 @@ from typing import Any
 
 import yaml
 
-from core.errors import RunError
+from core.errors import CheckpointError, RunError
 from core.merge.checkpoint import CheckpointFile, open_checkpoint
 from core.merge.companions import CARD_FILE, PROVENANCE_FILE, model_card, provenance, tokenizer_source
 from core.merge.config import resolve_model
 from core.merge.folder import COMPANION_BYTES, check_space, working_folder
 from core.merge.hashing import BackgroundHashes
+from core.merge.pairing import open_models
 from core.merge.plan import Plan
+from core.merge.ranks import layout_problems
 from core.merge.report import row_of
 from core.merge.result import MergeResult, Request, peak_rss
 from core.merge.run import write_reports
@@ -76,7 +78,10 @@ def run_with_mergekit(request: Request) -> MergeResult:
 
 def _local_models(plan: Plan) -> dict[Path, CheckpointFile]:
     """Every model of the config, opened; mergekit would find a missing one late, or read a pickle."""
-    return {folder: open_checkpoint(folder) for folder in dict.fromkeys(plan.folders)}
+    models = open_models(plan)
+    if problems := layout_problems(plan, models):
+        raise CheckpointError(problems[0])
+    return models
 
 
 def _run(request: Request, work: Path, expected: int) -> None:

@@ -71,7 +71,7 @@ class ShardWriter:
         while self._index < len(self._shards) - 1:
             self._next()
         self._close()
-        if len(self._shards) > 1:
+        if len(self._shards) > 1 and self._shards[0].indexed:
             self._write_index()
         return self._written
 

@@ -83,7 +83,7 @@ def _pairs(base: CheckpointFile, merged: CheckpointFile) -> tuple[list[_Pair], l
     """Float tensors by name; a tied lm_head is the embedding once more and is left out."""
     pairs, skipped = [], []
     for name in sorted({*base.tensors, *merged.tensors}):
-        if name.endswith(HEAD) and base.tied and merged.tied:
+        if name.endswith(HEAD) and base.tied and merged.tied and base.twin(name):
             continue
         one, two = base.tensors.get(name), merged.tensors.get(name)
         if one is None or two is None or one.shape != two.shape:

@@ -6,11 +6,16 @@ constants are for two CPU cores; earlier runs on the same machine correct them.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 START_SECONDS = 9.0
 """Starting a worker and importing torch and transformers."""
+MERGE_START_SECONDS = 1.0
+"""What a merge takes besides its weights: headers, compiled kernels, the report."""
+ALIKE = 30.0
+"""An earlier merge says something of the next one where neither is so many times the other's work."""
 MERGED_PER_SECOND = 1.5e8
 """Member elements merged and written a second."""
 STEP_SECONDS = 0.006
@@ -59,3 +64,22 @@ def estimate(work: Work, earlier: Sequence[tuple[Work, float]] = ()) -> Estimate
     ratios = [seconds / expected_seconds(one) for one, seconds in earlier if seconds > 0]
     factor = statistics.median(ratios) if ratios else 1.0
     return Estimate(expected_seconds(work) * factor, len(ratios))
+
+
+def estimate_merge(elements: int, members: int, earlier: Sequence[Mapping[str, Any]] = ()) -> Estimate:
+    """Seconds for one merge of `members` models of `elements` parameters, without evaluations.
+
+    `earlier` are results of finished merges, as `MergeResult.as_dict` gives them; those of about this size
+    correct the constants by their median.
+    """
+    work = elements * members
+    ratios = []
+    for one in earlier:
+        done = one["elements"] * len(one["election"].get("member_changed", ()))
+        if one["seconds"] > 0 and done > 0 and work / ALIKE <= done <= work * ALIKE:
+            ratios.append(one["seconds"] / _merge_seconds(done))
+    return Estimate(_merge_seconds(work) * (statistics.median(ratios) if ratios else 1.0), len(ratios))
+
+
+def _merge_seconds(member_elements: int) -> float:
+    return MERGE_START_SECONDS + member_elements / MERGED_PER_SECOND

@@ -13,8 +13,10 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
-from pages.shared.runs import NEXT, amount, duration, file_size, note, when
-from pages.shared.show import ledger, say
+from core.words import duration, file_size
+from pages.shared.preflights import checked, needs, obstacles, particulars
+from pages.shared.runs import note, when
+from pages.shared.show import ledger, plain, say
 
 TAIL = 64_000
 """Bytes of the log's end that are shown."""
@@ -117,23 +119,14 @@ def config(job: Any) -> None:
 def preflight(text: str, job: Any) -> None:
     """Header-only checks of the plan, as they would be now."""
     try:
-        found = _preflight(text, job.spec.get("where") or str(job.folder / "config.yml"))
+        found = checked(text, Path(job.spec.get("where") or job.folder / "config.yml"))
     except (MergescopeError, OSError) as problem:
         say(problem)
         return
-    note(
-        f"Preflight: {found.tensors:,} tensors, {amount(found.elements)} parameters; the merge needs up to "
-        f"{file_size(found.disk_needed)} of disk, {file_size(found.disk_free)} free now."
-    )
-    for one in (*found.problems, *found.warnings):
-        st.warning(one, icon=":material/warning:")
-
-
-@st.cache_resource(max_entries=32, show_spinner=False, ttl="60s")
-def _preflight(text: str, where: str) -> Any:
-    from core.merge import parse_plan, preflight
-
-    return preflight(parse_plan(text, Path(where)), ledger().home / NEXT)
+    note(f"Preflight: {needs(found)}")
+    for one in obstacles(found):
+        st.warning(plain(one), icon=":material/warning:")
+    particulars(found, "run_preflight")
 
 
 def files(job: Any) -> None:

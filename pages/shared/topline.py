@@ -14,8 +14,8 @@ from core.jobs import Job
 from core.recipe import recipe_to_dict, what_changed
 from core.recipe.model import Recipe
 from core.recipe.presets import PRESETS, preset
+from core.words import duration
 from pages.shared import banks, details, recipes
-from pages.shared.runs import duration
 from pages.shared.show import ledger, plain
 
 LAST_PRESET = "last_preset"

@@ -15,6 +15,7 @@ from core.cli.models import size_of
 from core.errors import InputError
 from core.jobs.specs import checkpoint_name
 from tests.unit.cli.conftest import Shell
+from tests.unit.merge.models import CONFIG, random_tensors, ties_config, write_model
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -140,3 +141,49 @@ def test_a_merge_is_called_merged_wherever_it_lies(tmp_path: Path) -> None:
     (tmp_path / "anything" / "mergekit_config.yml").write_text("merge_method: ties\n")
     assert checkpoint_name(tmp_path / "anything") == "merged"
     assert checkpoint_name(tmp_path / "anything" / ".." / "anything") == "merged"
+
+
+def test_check_prints_models_needs_and_obstacles_and_writes_nothing(
+    shell: Shell, config: Path, tiny_bank: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    found = shell("merge", config, out, "--check", "--scan")
+    assert found.code == 0
+    lines = found.out.splitlines()
+    assert lines[0].split() == ["model", "form", "parameters", "dtype", "tied", "vocabulary", "files", "size", "folder"]
+    assert lines[1].split()[:3] == ["base", "one", "file"]
+    assert "Nothing stands in the way." in lines
+    for name in ("merged model", "reads", "disk", "memory", "time", "NaN, infinity"):
+        assert sum(one.startswith(name + "  ") for one in lines) == 1
+    assert any(one.startswith("NaN, infinity") and "none, in" in one for one in lines)
+    assert not out.exists()
+    values = shell("merge", config, out, "--check", "--json").json
+    assert (values["ok"], values["scan"], values["seconds_rest_on_merges"]) == (True, None, 0)
+    assert [one["role"] for one in values["models"]] == ["base", "member 1", "member 2"]
+    assert values["seconds_expected"] > 0 and values["memory_expected"] > 0
+
+
+def test_check_lists_every_obstacle_and_fails(shell: Shell, tiny_bank: Path, tmp_path: Path) -> None:
+    base, member = write_model(tmp_path / "base", random_tensors(0)), tmp_path / "member"
+    write_model(member, random_tensors(1, config=CONFIG | {"intermediate_size": 20, "num_hidden_layers": 4}))
+    (tmp_path / "c.yml").write_text(ties_config(base, [member]))
+    found = shell("merge", tmp_path / "c.yml", tmp_path / "out", "--check")
+    assert found.code == 2
+    # Three matrices of two layers have another shape; eleven tensors of two more layers are not in the base.
+    assert found.err.startswith("error: 28 things stand in the way. The first: tensor model.layers.0.mlp")
+    assert "stands in the way: 28" in found.out and "and 20 more; --json lists all" in found.out
+    values = shell("merge", tmp_path / "c.yml", tmp_path / "out", "--check", "--json")
+    assert (values.code, len(values.json["problems"]), values.json["ok"]) == (2, 28, False)
+
+
+def test_the_vocabulary_is_cut_only_when_asked(shell: Shell, tmp_path: Path) -> None:
+    base = write_model(tmp_path / "base", random_tensors(0))
+    member = tmp_path / "member"
+    write_model(member, random_tensors(1, config=CONFIG | {"vocab_size": 44}), CONFIG | {"vocab_size": 44})
+    (tmp_path / "c.yml").write_text(ties_config(base, [member]))
+    refused = shell("merge", tmp_path / "c.yml", tmp_path / "out")
+    assert refused.code == 2 and "`--vocabulary truncate`" in refused.err
+    assert shell("merge", tmp_path / "c.yml", tmp_path / "out", "--vocabulary", "pad").code == 2
+    assert shell("merge", tmp_path / "c.yml", tmp_path / "out", "--scan").code == 2
+    merged = shell("merge", tmp_path / "c.yml", tmp_path / "out", "--vocabulary", "truncate", "--json")
+    assert merged.code == 0 and any("from 44 rows to 40" in one for one in merged.json["warnings"])

@@ -19,6 +19,7 @@ COMMANDS = (
     "select",
     "plan",
     "merge",
+    "convert",
     "rounding",
     "eval",
     "compare",

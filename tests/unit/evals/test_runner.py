@@ -148,6 +148,9 @@ def change_a_shape(folder: Path) -> None:
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
 
 
+RANK_FILE = "model-rank-0-part-0.safetensors"
+
+
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
@@ -161,6 +164,7 @@ def change_a_shape(folder: Path) -> None:
         (lambda folder: (folder / "config.json").write_text('{"model_type": "no such"}'), "cannot be loaded"),
         (lambda folder: (folder / "model.safetensors").unlink(), "holds no weights that can be read"),
         (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], "no tokenizer"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / RANK_FILE), "core convert"),
     ],
 )
 def test_a_broken_model_is_refused_in_one_line(

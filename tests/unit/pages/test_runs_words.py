@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pages.shared.runs import amount, duration, file_size, when
+from core.words import amount, duration, file_size
+from pages.shared.runs import when
 from pages.shared.runs_words import headline, outcome_lines, result_line, state_line, what_to_do
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.preview.cost import START_SECONDS, Work, estimate, expected_seconds
+from core.preview.cost import START_SECONDS, Work, estimate, estimate_merge, expected_seconds
 
 SMALL = Work(elements=400_000, members=16, evaluations=2, samples=225, tokens=32)
 
@@ -40,3 +40,16 @@ def test_earlier_runs_correct_the_guess_by_their_median() -> None:
 
 def test_runs_without_a_duration_are_left_out() -> None:
     assert estimate(SMALL, [(SMALL, 0.0)]).runs == 0
+
+
+def finished(elements: int, members: int, seconds: float) -> dict[str, object]:
+    return {"elements": elements, "seconds": seconds, "election": {"member_changed": [1] * members}}
+
+
+def test_a_merge_is_corrected_by_earlier_ones_of_its_size_only() -> None:
+    alone = estimate_merge(100_000_000, 5)
+    assert alone.runs == 0 and alone.seconds == pytest.approx(1 + 5e8 / 1.5e8)
+    like = [finished(100_000_000, 5, 2 * alone.seconds), finished(200_000_000, 5, 0.0)]
+    assert estimate_merge(100_000_000, 5, like).seconds == pytest.approx(2 * alone.seconds)
+    small, mergekit = finished(400_000, 5, 60.0), finished(100_000_000, 0, 60.0)
+    assert estimate_merge(100_000_000, 5, [small, mergekit]) == alone
