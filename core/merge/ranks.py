@@ -228,6 +228,16 @@ def _vocabulary_problems(first: "CheckpointFile", one: "CheckpointFile") -> list
     return []
 
 
+def layout_warnings(plan: "Plan", reference: "CheckpointFile") -> list[str]:
+    """What a merge rank by rank does otherwise than a merge of whole tensors: it trims every slice on its own."""
+    if not reference.ranks or reference.ranks.tensor == 1 or all(one.density >= 1 for one in plan.members):
+        return []
+    return [
+        f"the models are sharded over {reference.ranks.tensor} ranks: the largest deltas are kept in each rank's slice "
+        "of a tensor, not over the whole tensor, so a trimmed merge differs a little from that of Hugging Face folders."
+    ]
+
+
 def described(model: "CheckpointFile") -> str:
     """What a model folder is, with its number of ranks, for messages."""
     return str(model.ranks) if model.ranks else "a Hugging Face folder"

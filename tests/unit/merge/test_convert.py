@@ -5,13 +5,16 @@ Run: .venv/bin/python -m pytest tests/unit/merge/test_convert.py
 
 import hashlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core.errors import CheckpointError, InputError
+from core.errors import Cancelled, CheckpointError, InputError
 from core.merge import open_checkpoint
 from core.merge.blocks import Files
 from core.merge.convert import convert
@@ -288,6 +291,40 @@ def test_only_an_earlier_conversion_is_overwritten_and_only_when_asked(tmp_path:
     with pytest.raises(InputError, match="holds"):
         convert(folder, folder, overwrite=True)
     assert open_checkpoint(folder).ranks
+
+
+def test_a_cancelled_conversion_leaves_nothing(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "sharded", split(random_tensors(0), 2))
+
+    def cancel(stage: str, done: float, total: float, unit: str) -> None:
+        if stage == "converting" and done > total / 2:
+            raise Cancelled("stopped")
+
+    with pytest.raises(Cancelled):
+        convert(folder, tmp_path / "out", progress=cancel)
+    assert [path.name for path in tmp_path.iterdir()] == ["sharded"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tp=st.sampled_from([1, 2, 4]),
+    groups=st.sampled_from([(4, 1), (4, 2), (4, 4), (8, 4), (8, 8)]),
+    sizes=st.tuples(st.integers(1, 130), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5)),
+    dtype=st.sampled_from(["bf16", "fp16", "fp32"]),
+)
+def test_any_sizes_come_back_as_they_were(
+    tp: int, groups: tuple[int, int], sizes: tuple[int, int, int, int], dtype: str
+) -> None:
+    vocabulary, width, slices, hidden = sizes
+    config = CONFIG | {
+        "num_attention_heads": groups[0], "num_key_value_heads": groups[1], "head_dim": width,
+        "vocab_size": vocabulary, "intermediate_size": 4 * slices, "hidden_size": hidden,
+    }  # fmt: skip
+    tensors = random_tensors(0, dtype, config=config)
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        convert(write_ranks(root / "sharded", split(tensors, tp, config), config), root / "out")
+        assert raw(root / "out") == raw(write_model(root / "hf", tensors, config))
 
 
 def test_pieces_stay_within_their_limit_and_are_the_same_bytes(tmp_path: Path) -> None:
