@@ -121,10 +121,11 @@ def _layout(folder: Path, parts: Mapping[str, Mapping[int, Path]]) -> RankLayout
     stages = 1 + max(one[0] for one in numbers) if staged else 1
     layout = RankLayout(stages, 1 + max(one[-1] for one in numbers), bool(staged))
     expected = layout.pipeline * layout.tensor
-    missing = [rank for stage in layout.stages for rank in stage if rank not in parts] if expected < 1 << 20 else ["…"]
-    if missing:
+    if expected > len(parts):
+        places = ((stage, slot) for stage in range(layout.pipeline) for slot in range(layout.tensor))
+        missing = next(rank for rank in (layout.rank(*place) for place in places) if rank not in parts)
         raise CheckpointError(
-            f"{folder}: {missing[0]} is missing: the file names speak of {expected:,} ranks, {len(parts):,} are there. "
+            f"{folder}: {missing} is missing: the file names speak of {expected:,} ranks, {len(parts):,} are there. "
             "Copy or download its files again."
         )
     return layout

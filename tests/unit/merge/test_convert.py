@@ -260,6 +260,14 @@ def test_a_folder_without_config_or_without_ranks_is_refused(tmp_path: Path) -> 
         convert(write_model(tmp_path / "hf", random_tensors(0)), tmp_path / "out")
 
 
+def test_experts_kept_by_expert_parallel_ranks_are_refused(tmp_path: Path) -> None:
+    ranks = split(moe_tensors(0), 2, MOE_CONFIG)
+    for rank in ranks:
+        rank["model.layers.0.mlp.experts.w13_weight"] = rank["model.layers.0.mlp.experts.w13_weight"][:2].copy()
+    with pytest.raises(CheckpointError, match=r"w13_weight has 2 experts where config.json asks for 3"):
+        convert(write_ranks(tmp_path / "sharded", ranks, MOE_CONFIG), tmp_path / "out")
+
+
 def test_an_unfamiliar_model_type_is_converted_with_a_warning(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path / "sharded", split(random_tensors(0), 2), changed(model_type="novel"))
     assert [one for one in convert(folder, tmp_path / "out").warnings if "model_type novel" in one]
@@ -273,6 +281,7 @@ def test_the_provenance_names_every_file_with_its_hash(tmp_path: Path) -> None:
     assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.safetensors")}
     merged = (tmp_path / "out" / "model.safetensors").read_bytes()
     assert [one["sha256"] for one in found["outputs"]] == [hashlib.sha256(merged).hexdigest()]
+    assert found["config_sha256"] == hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
     assert found["layout"] == {"pipeline": 1, "tensor": 2, "staged": False}
     assert result.bytes_written > len(merged) and result.replicated == 13
 

@@ -244,6 +244,7 @@ BROKEN = [
     ([], copy(PART.format(0, 1), PART.format(0, 2)), "is in two parts of rank-0"),
     ([], rename(PART.format(1, 1), PART.format(1, 3)), r"model-rank-1-part-1\.safetensors is missing"),
     ([], copy(PART.format(1, 1), PART.format(3, 0)), "rank-2 is missing: the file names speak of 4 ranks"),
+    ([], copy(PART.format(1, 1), PART.format(10**40, 0)), "rank-2 is missing"),
     ([], copy(PART.format(1, 1), "model-pp-0-tp-0-part-0.safetensors"), "two layouts"),
 ]
 
