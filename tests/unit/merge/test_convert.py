@@ -238,6 +238,8 @@ REFUSED = [
         {},
         "expected a positive number `num_attention_heads`, found None",
     ),
+    (changed(), {HEAD: (64, 16)}, "lm_head.weight is not split as rank-0/model.embed_tokens.weight"),
+    (changed(num_hidden_layers=10**15), {}, "no rank holds model.layers.2.self_attn.q_proj.weight"),
     (changed(model_type="phi3"), {}, "of model_type phi3"),
 ]
 
@@ -258,6 +260,13 @@ def test_a_folder_without_config_or_without_ranks_is_refused(tmp_path: Path) -> 
         convert(write_ranks(tmp_path / "sharded", split(random_tensors(0), 2), None), tmp_path / "out")
     with pytest.raises(CheckpointError, match="Hugging Face folder already"):
         convert(write_model(tmp_path / "hf", random_tensors(0)), tmp_path / "out")
+
+
+def test_sizes_that_are_no_numbers_are_not_compared(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    config = changed(intermediate_size=[24, 24], architectures=7, num_key_value_heads=1, hidden_size=16.0)
+    convert(write_ranks(tmp_path / "sharded", split(tensors, 2), config), tmp_path / "out")
+    assert raw(tmp_path / "out") == raw(write_model(tmp_path / "hf", tensors))
 
 
 def test_experts_kept_by_expert_parallel_ranks_are_refused(tmp_path: Path) -> None:
