@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from core.cli import proofs
 from core.cli.options import JsonOption, join
 from core.cli.output import cell, emit, note, only_ours_on_stdout, progress_line, table
 from core.errors import InputError, PlanError
@@ -23,6 +24,7 @@ Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make; a H
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("merge", epilog=MERGE_EXAMPLE)(merge)
+    proofs.register(app)
     app.command("rounding", epilog=ROUNDING_EXAMPLE)(rounding)
     app.command("eval", epilog=EVAL_EXAMPLE)(evaluate)
 

@@ -4,6 +4,7 @@ Takes a folder and an output path; gives a complete folder with a provenance.jso
 Bytes are moved, never computed: joined tensors are those that were split.
 """
 
+import hashlib
 import json
 import platform
 import time
@@ -18,7 +19,7 @@ import core
 from core.errors import CheckpointError, InputError
 from core.merge.blocks import Files
 from core.merge.checkpoint import CheckpointFile, open_checkpoint
-from core.merge.companions import PROVENANCE_FILE, copy_companions
+from core.merge.companions import CONFIG_FILE, PROVENANCE_FILE, copy_companions
 from core.merge.folder import COMPANION_BYTES, check_place, check_space, working_folder
 from core.merge.hashing import BackgroundHashes
 from core.merge.replicas import refuse_unequal
@@ -71,8 +72,8 @@ def convert(
     _check_out(out, source.folder, overwrite)
     if source.ranks and not source.config:
         raise CheckpointError(
-            f"{source.folder}: has no config.json, so its fused tensors cannot be taken apart. Copy it from the model "
-            "that was sharded."
+            f"{source.folder}: has no {CONFIG_FILE}, so its fused tensors cannot be taken apart. Copy it from the "
+            "model that was sharded."
         )
     joining = joining_of(source)
     progress("comparing", 0, 1, "ranks")
@@ -84,7 +85,7 @@ def convert(
         copy_companions(work, source, [], source.dtype.split(", ")[0])
         progress("hashing", 0, 1, "inputs")
         inputs = [hashes.result(path) for path in source.files]
-        text = _provenance(source, inputs, written, warnings)
+        text = _provenance(source, shard_size, inputs, written, warnings)
         written.append(write_text(work / PROVENANCE_FILE, text))
         progress("publishing", 0, 1, "folder")
     return ConvertResult(
@@ -135,20 +136,34 @@ def _write(
 
 
 def _provenance(
-    source: CheckpointFile, inputs: Sequence[WrittenFile], outputs: Sequence[WrittenFile], warnings: Sequence[str]
+    source: CheckpointFile,
+    shard_size: float,
+    inputs: Sequence[WrittenFile],
+    outputs: Sequence[WrittenFile],
+    warnings: Sequence[str],
 ) -> str:
-    """What went in and what came out, as JSON in the form of a merge's provenance."""
+    """What went in and what came out, as JSON in the form of a merge's provenance, so that `verify` can check it."""
     value = {
         "made_by": f"mergescope {core.__version__}",
         "engine": ENGINE,
+        "recipe": {"method": ENGINE},
+        "config_sha256": _sha256(source.folder / CONFIG_FILE),
+        "settings": {"shard_size": shard_size},
         "layout": asdict(source.ranks) if source.ranks else None,
         "dtypes": {"inputs": {str(source.folder): source.dtype}, "out": source.dtype},
-        "inputs": [{"role": "sharded state", "path": str(source.folder), "files": _listed(inputs)}],
+        "inputs": [{"role": "sharded state", "path": str(source.folder.absolute()), "files": _listed(inputs)}],
         "outputs": _listed(outputs),
         "versions": {"python": platform.python_version(), "numpy": np.__version__},
         "warnings": list(warnings),
     }
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _sha256(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as problem:
+        raise CheckpointError(f"{path}: cannot be read ({problem.strerror}).") from None
 
 
 def _listed(files: Sequence[WrittenFile]) -> list[dict[str, Any]]:

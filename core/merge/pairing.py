@@ -13,7 +13,7 @@ from core.merge.checkpoint import HEAD, CheckpointFile, open_checkpoint
 from core.merge.differences import config_differences, is_expert, naming_problem
 from core.merge.header import COPIED, FLOATS, ITEM_SIZES, TensorInfo
 from core.merge.plan import AUTO, Plan
-from core.merge.ranks import layout_problems, rank_order
+from core.merge.ranks import layout_problems, layout_warnings, rank_order
 from core.merge.vocabulary import CHOICE, differ_in_rows_only, truncate
 
 SAFETENSORS_NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
@@ -86,6 +86,7 @@ def pair(plan: Plan, opened: Mapping[Path, CheckpointFile] | None = None) -> Pai
     reference, members = models[first], [models[one.path] for one in plan.members]
     found = Pairing(reference, members)
     found.warnings += [warning for one in dict.fromkeys([reference, *members]) for warning in one.warnings]
+    found.warnings += layout_warnings(plan, reference)
     if cut:
         found.problems += cut.problems
         found.warnings += cut.warnings

@@ -121,10 +121,11 @@ def _layout(folder: Path, parts: Mapping[str, Mapping[int, Path]]) -> RankLayout
     stages = 1 + max(one[0] for one in numbers) if staged else 1
     layout = RankLayout(stages, 1 + max(one[-1] for one in numbers), bool(staged))
     expected = layout.pipeline * layout.tensor
-    missing = [rank for stage in layout.stages for rank in stage if rank not in parts] if expected < 1 << 20 else ["…"]
-    if missing:
+    if expected > len(parts):
+        places = ((stage, slot) for stage in range(layout.pipeline) for slot in range(layout.tensor))
+        missing = next(rank for rank in (layout.rank(*place) for place in places) if rank not in parts)
         raise CheckpointError(
-            f"{folder}: {missing[0]} is missing: the file names speak of {expected:,} ranks, {len(parts):,} are there. "
+            f"{folder}: {missing} is missing: the file names speak of {expected:,} ranks, {len(parts):,} are there. "
             "Copy or download its files again."
         )
     return layout
@@ -226,6 +227,16 @@ def _vocabulary_problems(first: "CheckpointFile", one: "CheckpointFile") -> list
                 "Hugging Face folders first, with `python -m core convert DIR OUT`."
             ]
     return []
+
+
+def layout_warnings(plan: "Plan", reference: "CheckpointFile") -> list[str]:
+    """What a merge rank by rank does otherwise than a merge of whole tensors: it trims every slice on its own."""
+    if not reference.ranks or reference.ranks.tensor == 1 or all(one.density >= 1 for one in plan.members):
+        return []
+    return [
+        f"the models are sharded over {reference.ranks.tensor} ranks: the largest deltas are kept in each rank's slice "
+        "of a tensor, not over the whole tensor, so a trimmed merge differs a little from that of Hugging Face folders."
+    ]
 
 
 def described(model: "CheckpointFile") -> str:

@@ -90,12 +90,16 @@ class _Joiner:
             )
         return value
 
+    def _known(self, name: str) -> int | None:
+        """A size from config.json, where it gives one number."""
+        value = self.sizes.get(name)
+        return value if type(value) is int and value > 0 else None
+
     def _heads(self, info: TensorInfo) -> tuple[int, int, int]:
         """Query heads, key-value heads, and the width of a head."""
         heads = self.size("num_attention_heads", info)
-        kv_heads = self.size("num_key_value_heads", info) if "num_key_value_heads" in self.sizes else heads
-        known = self.sizes.get("head_dim") is not None
-        return heads, kv_heads, self.size("head_dim", info) if known else self.size("hidden_size", info) // heads
+        kv_heads = self._known("num_key_value_heads") or heads
+        return heads, kv_heads, self._known("head_dim") or self.size("hidden_size", info) // heads
 
     def _expect(self, info: TensorInfo, what: str, found: int, expected: int | None) -> None:
         if expected is not None and found != expected:
@@ -111,7 +115,7 @@ class _Joiner:
         if match["kind"] == "bias":
             return self._matrix(info, 1)[0], 1
         rows, width = self._matrix(info, 2)
-        self._expect(info, "columns", width, self.sizes.get("hidden_size"))
+        self._expect(info, "columns", width, self._known("hidden_size"))
         return rows, width
 
     def _join(self, name: str, slabs: Sequence[Slab], shape: tuple[int, ...], *, across: bool = False) -> None:
@@ -152,13 +156,12 @@ class _Joiner:
 
     def _module(self, match: re.Match[str]) -> tuple[str, int | None]:
         """A feed-forward block as Hugging Face names it, and its size where config.json gives one."""
-        sizes = self.sizes
         if not match["shared"]:
-            return "mlp", sizes.get("intermediate_size")
-        if "shared_expert_intermediate_size" in sizes:
-            return "mlp.shared_expert", sizes["shared_expert_intermediate_size"]
-        each, count = sizes.get("moe_intermediate_size"), sizes.get("n_shared_experts")
-        return "mlp.shared_experts", each * count if type(each) is int and type(count) is int else None
+            return "mlp", self._known("intermediate_size")
+        if "shared_expert_intermediate_size" in self.sizes:
+            return "mlp.shared_expert", self._known("shared_expert_intermediate_size")
+        each, count = self._known("moe_intermediate_size"), self._known("n_shared_experts")
+        return "mlp.shared_experts", each * count if each and count else None
 
     def _gate_up(self, match: re.Match[str], held: list[TensorInfo]) -> None:
         rows, width = self._rows_and_width(match, held[0])
@@ -172,7 +175,7 @@ class _Joiner:
     def _columns(self, match: re.Match[str], held: list[TensorInfo]) -> None:
         info = held[0]
         rows, width = self._matrix(info, 2)
-        self._expect(info, "rows", rows, self.sizes.get("hidden_size"))
+        self._expect(info, "rows", rows, self._known("hidden_size"))
         if match["module"] == "self_attn.o_proj":
             heads, _, size = self._heads(info)
             name, expected = "self_attn.o_proj", heads * size
@@ -198,8 +201,8 @@ class _Joiner:
 
     def _experts_gate_up(self, match: re.Match[str], held: list[TensorInfo]) -> None:
         count, rows, width = self._expert_sizes(held[0])
-        self._expect(held[0], "columns", width, self.sizes.get("hidden_size"))
-        size = self.sizes.get("moe_intermediate_size")
+        self._expect(held[0], "columns", width, self._known("hidden_size"))
+        size = self._known("moe_intermediate_size")
         self._expect(held[0], "rows an expert over all ranks", rows * self._tp, 2 * size if size else None)
         self._refuse_odd(held[0], rows)
         for number in range(count):
@@ -210,8 +213,8 @@ class _Joiner:
 
     def _experts_down(self, match: re.Match[str], held: list[TensorInfo]) -> None:
         count, rows, width = self._expert_sizes(held[0])
-        self._expect(held[0], "rows", rows, self.sizes.get("hidden_size"))
-        self._expect(held[0], "columns over all ranks", width * self._tp, self.sizes.get("moe_intermediate_size"))
+        self._expect(held[0], "rows", rows, self._known("hidden_size"))
+        self._expect(held[0], "columns over all ranks", width * self._tp, self._known("moe_intermediate_size"))
         for number in range(count):
             slabs = [Slab(one, number * rows * width, rows, width) for one in held]
             self._abreast(f"{match['layer']}mlp.experts.{number}.down_proj.weight", slabs)
@@ -219,7 +222,7 @@ class _Joiner:
     def _vocabulary(self, match: re.Match[str], held: list[TensorInfo]) -> None:
         info, size = held[0], self.size("vocab_size", held[0])
         rows, width = self._matrix(info, 2)
-        self._expect(info, "columns", width, self.sizes.get("hidden_size"))
+        self._expect(info, "columns", width, self._known("hidden_size"))
         whole, step = rows * self._tp, VOCABULARY_MULTIPLE
         if whole not in {size, *(-(-size // one) * one for one in (step, step * self._tp))}:
             self._fail(info, f"has {whole:,} rows over all ranks, not the {size:,} of config.json padded to {step}")
@@ -269,14 +272,15 @@ class _Joiner:
                 self._stack(written, copies[0])
             for other in copies[1:]:
                 which = HEAD if any(other is one for one in heads) else written
-                pairs = zip(copies[0], other, strict=True)
-                self.found.replicas += [Replica(which, pair) for pair in pairs]
+                if [_kind(one) for one in other] != [_kind(one) for one in copies[0]]:
+                    self._fail(other[0].info, f"is not split as {copies[0][0].info.name} is, though they are tied")
+                self.found.replicas += [Replica(which, pair) for pair in zip(copies[0], other, strict=True)]
         self._refuse_incomplete()
 
     def _refuse_incomplete(self) -> None:
-        layers = range(self.sizes["num_hidden_layers"]) if type(self.sizes.get("num_hidden_layers")) is int else ()
+        layers = range(min(self._known("num_hidden_layers") or 0, 1 + len(self._joined)))
         attention = [f"model.layers.{layer}.self_attn.{name}_proj.weight" for layer in layers for name in "qo"]
-        causal = any(str(one).endswith("ForCausalLM") for one in self.sizes.get("architectures") or ())
+        causal = "ForCausalLM" in str(self.sizes.get("architectures"))
         wanted = [f"model.{EMBEDDING}", *attention, *([HEAD] if causal and not self._model.tied else [])]
         feeding = {name.split(".mlp.")[0] for name in self._joined if ".mlp." in name and "down_proj" in name}
         missing = [name for name in wanted if name not in self._joined]
@@ -286,6 +290,10 @@ class _Joiner:
                 f"{self._model.folder}: no rank holds {missing[0]}, though config.json asks for it ({len(missing):,} "
                 "such tensors are missing). Copy or download the rank files again."
             )
+
+
+def _kind(slab: Slab) -> tuple[str, int, int]:
+    return slab.info.dtype, slab.rows, slab.width
 
 
 def joining_of(model: CheckpointFile) -> Joining:
@@ -299,7 +307,7 @@ def joining_of(model: CheckpointFile) -> Joining:
     if kind in FUSED_TYPES:
         raise CheckpointError(
             f"{model.folder}: is of model_type {kind}, whose projections Hugging Face names in another way than this "
-            "conversion does. Load it in vLLM and export it from there."
+            "conversion does. Use the Hugging Face folder that it was sharded from."
         )
     for held in _by_name(model):
         joiner.add(held)

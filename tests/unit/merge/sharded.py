@@ -19,51 +19,56 @@ MOE_CONFIG = CONFIG | {
 def split(tensors: Mapping[str, np.ndarray], tp: int, config: Mapping[str, Any] = CONFIG) -> list[Tensors]:
     """Each rank's tensors as vLLM holds them: fused projections, padded vocabulary, repeated norms."""
     ranks: list[Tensors] = [{} for _ in range(tp)]
-    heads, kv_heads, width = (config[key] for key in ("num_attention_heads", "num_key_value_heads", "head_dim"))
-    experts: dict[str, dict[int, np.ndarray]] = {}
     for name, one in tensors.items():
         stem, _, kind = name.rpartition(".")
-        module, last = stem.rpartition(".")[0], stem.rpartition(".")[2]
-        if ".experts." in name:
-            before, number = module.split(".experts.")
-            experts.setdefault(f"{before}.experts|{last}", {})[int(number)] = one
-        elif last == "q_proj":
-            for rank in range(tp):
-                q = one[rank * heads // tp * width : (rank + 1) * heads // tp * width]
-                parts = [q]
-                for other in ("k_proj", "v_proj"):
-                    whole = tensors[f"{module}.{other}.{kind}"]
-                    each = max(1, kv_heads // tp)
-                    first = rank * each if kv_heads >= tp else rank // (tp // kv_heads)
-                    parts.append(whole[first * width : (first + each) * width])
-                ranks[rank][f"{module}.qkv_proj.{kind}"] = np.concatenate(parts)
+        module, _, last = stem.rpartition(".")
+        if last in ("k_proj", "v_proj", "up_proj") or ".experts." in name:
+            continue
+        held, parts = name, [one] * tp
+        if last == "q_proj":
+            others = [tensors[f"{module}.{letter}_proj.{kind}"] for letter in "kv"]
+            held, parts = f"{module}.qkv_proj.{kind}", fused_heads(one, *others, tp, config)
         elif last == "gate_proj":
-            up = tensors[f"{module}.up_proj.{kind}"]
-            for rank, (a, b) in enumerate(zip(np.split(one, tp), np.split(up, tp), strict=True)):
-                ranks[rank][f"{module}.gate_up_proj.{kind}"] = np.concatenate([a, b])
+            halves = zip(np.split(one, tp), np.split(tensors[f"{module}.up_proj.{kind}"], tp), strict=True)
+            held, parts = f"{module}.gate_up_proj.{kind}", [np.concatenate(pair) for pair in halves]
         elif last in ("o_proj", "down_proj") and kind == "weight":
-            for rank, part in enumerate(np.split(one, tp, axis=1)):
-                ranks[rank][name] = part
+            parts = np.split(one, tp, axis=1)
         elif last in ("embed_tokens", "lm_head"):
             padded = np.zeros((-(-len(one) // 64) * 64, *one.shape[1:]), one.dtype)
             padded[: len(one)] = one
-            for rank, part in enumerate(np.split(padded, tp)):
-                ranks[rank][name] = part
-        elif last not in ("k_proj", "v_proj", "up_proj"):
-            for mine in ranks:
-                mine[name] = one
-    for key, by_number in experts.items():
-        stem, last = key.split("|")
-        one = np.stack([by_number[number] for number in range(len(by_number))])
-        if last == "gate_proj":
-            others = experts[f"{stem}|up_proj"]
-            up = np.stack([others[number] for number in range(len(others))])
-            for rank, (a, b) in enumerate(zip(np.split(one, tp, 1), np.split(up, tp, 1), strict=True)):
-                ranks[rank][f"{stem}.w13_weight"] = np.concatenate([a, b], axis=1)
-        elif last == "down_proj":
-            for rank, part in enumerate(np.split(one, tp, 2)):
-                ranks[rank][f"{stem}.w2_weight"] = part
+            parts = np.split(padded, tp)
+        for rank, part in zip(ranks, parts, strict=True):
+            rank[held] = part
+    for rank, experts in zip(ranks, fused_experts(tensors, tp), strict=True):
+        rank.update(experts)
     return [{name: np.ascontiguousarray(one) for name, one in rank.items()} for rank in ranks]
+
+
+def fused_heads(q: np.ndarray, k: np.ndarray, v: np.ndarray, tp: int, config: Mapping[str, Any]) -> list[np.ndarray]:
+    """[q; k; v] of each rank; with more ranks than key-value heads, neighbours hold the same k and v."""
+    heads, kv_heads, width = (config[key] for key in ("num_attention_heads", "num_key_value_heads", "head_dim"))
+    mine, each = heads // tp * width, max(1, kv_heads // tp) * width
+    found = []
+    for rank in range(tp):
+        first = rank * each if kv_heads >= tp else rank // (tp // kv_heads) * each
+        found.append(np.concatenate([q[rank * mine :][:mine], k[first:][:each], v[first:][:each]]))
+    return found
+
+
+def fused_experts(tensors: Mapping[str, np.ndarray], tp: int) -> list[Tensors]:
+    """w13 (experts, [gate; up], hidden) and w2 (experts, hidden, slice) of each rank."""
+    ranks: list[Tensors] = [{} for _ in range(tp)]
+    for module in sorted({name.split(".experts.")[0] for name in tensors if ".experts." in name}):
+        count = sum(name.startswith(f"{module}.experts.") for name in tensors) // 3
+        gate, up, down = (
+            np.stack([tensors[f"{module}.experts.{number}.{kind}_proj.weight"] for number in range(count)])
+            for kind in ("gate", "up", "down")
+        )
+        slices = zip(ranks, np.split(gate, tp, 1), np.split(up, tp, 1), np.split(down, tp, 2), strict=True)
+        for rank, gates, ups, downs in slices:
+            rank[f"{module}.experts.w13_weight"] = np.concatenate([gates, ups], axis=1)
+            rank[f"{module}.experts.w2_weight"] = downs
+    return ranks
 
 
 def write_ranks(

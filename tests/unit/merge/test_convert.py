@@ -5,13 +5,16 @@ Run: .venv/bin/python -m pytest tests/unit/merge/test_convert.py
 
 import hashlib
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from core.errors import CheckpointError, InputError
+from core.errors import Cancelled, CheckpointError, InputError
 from core.merge import open_checkpoint
 from core.merge.blocks import Files
 from core.merge.convert import convert
@@ -235,6 +238,8 @@ REFUSED = [
         {},
         "expected a positive number `num_attention_heads`, found None",
     ),
+    (changed(), {HEAD: (64, 16)}, "lm_head.weight is not split as rank-0/model.embed_tokens.weight"),
+    (changed(num_hidden_layers=10**15), {}, "no rank holds model.layers.2.self_attn.q_proj.weight"),
     (changed(model_type="phi3"), {}, "of model_type phi3"),
 ]
 
@@ -257,6 +262,21 @@ def test_a_folder_without_config_or_without_ranks_is_refused(tmp_path: Path) -> 
         convert(write_model(tmp_path / "hf", random_tensors(0)), tmp_path / "out")
 
 
+def test_sizes_that_are_no_numbers_are_not_compared(tmp_path: Path) -> None:
+    tensors = random_tensors(0)
+    config = changed(intermediate_size=[24, 24], architectures=7, num_key_value_heads=1, hidden_size=16.0)
+    convert(write_ranks(tmp_path / "sharded", split(tensors, 2), config), tmp_path / "out")
+    assert raw(tmp_path / "out") == raw(write_model(tmp_path / "hf", tensors))
+
+
+def test_experts_kept_by_expert_parallel_ranks_are_refused(tmp_path: Path) -> None:
+    ranks = split(moe_tensors(0), 2, MOE_CONFIG)
+    for rank in ranks:
+        rank["model.layers.0.mlp.experts.w13_weight"] = rank["model.layers.0.mlp.experts.w13_weight"][:2].copy()
+    with pytest.raises(CheckpointError, match=r"w13_weight has 2 experts where config.json asks for 3"):
+        convert(write_ranks(tmp_path / "sharded", ranks, MOE_CONFIG), tmp_path / "out")
+
+
 def test_an_unfamiliar_model_type_is_converted_with_a_warning(tmp_path: Path) -> None:
     folder = write_ranks(tmp_path / "sharded", split(random_tensors(0), 2), changed(model_type="novel"))
     assert [one for one in convert(folder, tmp_path / "out").warnings if "model_type novel" in one]
@@ -270,6 +290,7 @@ def test_the_provenance_names_every_file_with_its_hash(tmp_path: Path) -> None:
     assert listed == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.safetensors")}
     merged = (tmp_path / "out" / "model.safetensors").read_bytes()
     assert [one["sha256"] for one in found["outputs"]] == [hashlib.sha256(merged).hexdigest()]
+    assert found["config_sha256"] == hashlib.sha256((folder / "config.json").read_bytes()).hexdigest()
     assert found["layout"] == {"pipeline": 1, "tensor": 2, "staged": False}
     assert result.bytes_written > len(merged) and result.replicated == 13
 
@@ -288,6 +309,40 @@ def test_only_an_earlier_conversion_is_overwritten_and_only_when_asked(tmp_path:
     with pytest.raises(InputError, match="holds"):
         convert(folder, folder, overwrite=True)
     assert open_checkpoint(folder).ranks
+
+
+def test_a_cancelled_conversion_leaves_nothing(tmp_path: Path) -> None:
+    folder = write_ranks(tmp_path / "sharded", split(random_tensors(0), 2))
+
+    def cancel(stage: str, done: float, total: float, unit: str) -> None:
+        if stage == "converting" and done > total / 2:
+            raise Cancelled("stopped")
+
+    with pytest.raises(Cancelled):
+        convert(folder, tmp_path / "out", progress=cancel)
+    assert [path.name for path in tmp_path.iterdir()] == ["sharded"]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    tp=st.sampled_from([1, 2, 4]),
+    groups=st.sampled_from([(4, 1), (4, 2), (4, 4), (8, 4), (8, 8)]),
+    sizes=st.tuples(st.integers(1, 130), st.integers(1, 3), st.integers(1, 3), st.integers(1, 5)),
+    dtype=st.sampled_from(["bf16", "fp16", "fp32"]),
+)
+def test_any_sizes_come_back_as_they_were(
+    tp: int, groups: tuple[int, int], sizes: tuple[int, int, int, int], dtype: str
+) -> None:
+    vocabulary, width, slices, hidden = sizes
+    config = CONFIG | {
+        "num_attention_heads": groups[0], "num_key_value_heads": groups[1], "head_dim": width,
+        "vocab_size": vocabulary, "intermediate_size": 4 * slices, "hidden_size": hidden,
+    }  # fmt: skip
+    tensors = random_tensors(0, dtype, config=config)
+    with tempfile.TemporaryDirectory() as place:
+        root = Path(place)
+        convert(write_ranks(root / "sharded", split(tensors, tp, config), config), root / "out")
+        assert raw(root / "out") == raw(write_model(root / "hf", tensors, config))
 
 
 def test_pieces_stay_within_their_limit_and_are_the_same_bytes(tmp_path: Path) -> None:

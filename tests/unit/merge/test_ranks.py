@@ -12,6 +12,7 @@ import pytest
 
 from core.errors import CheckpointError
 from core.merge import open_checkpoint, parse_plan, preflight, read_report, run_merge
+from core.precision import rounding_report
 from tests.unit.merge.models import (
     CONFIG,
     from_bf16,
@@ -64,7 +65,8 @@ def test_a_merge_of_ranks_is_the_merge_of_each_rank_as_a_plain_folder(
     pool = [salted(split(one, 2), seed) for seed, one in enumerate(tensors)]
     base, members = sharded_pool(tmp_path, pool, parts)
     out = tmp_path / "out"
-    run_merge(parse_plan(ties_config(base, members, WEIGHTS, density=0.5, extra=extra), tmp_path), out)
+    result = run_merge(parse_plan(ties_config(base, members, WEIGHTS, density=0.5, extra=extra), tmp_path), out)
+    assert [one for one in result.warnings if "sharded over 2 ranks" in one and "slice" in one]
     for rank in (0, 1):
         plain = [write_model(tmp_path / f"plain-{rank}-{n}", ranks[rank], {}) for n, ranks in enumerate(pool)]
         alone = tmp_path / f"alone-{rank}"
@@ -108,9 +110,13 @@ def test_no_part_passes_the_shard_size(tmp_path: Path, tensors: list[Tensors]) -
 def test_the_report_has_a_row_for_each_tensor_of_each_rank(tmp_path: Path, tensors: list[Tensors]) -> None:
     base, members = sharded_pool(tmp_path, [split(one, 2) for one in tensors])
     result = run_merge(parse_plan(ties_config(base, members), tmp_path), tmp_path / "out")
+    assert not [one for one in result.warnings if "slice" in one]
     names = set(read_report(tmp_path / "out")["name"])
     assert {f"rank-{rank}/{name}" for rank in (0, 1) for name in (NORM, EMBED)} < names
     assert len(names) == result.tensors == 2 * len(split(tensors[0], 2)[0])
+    rounded = rounding_report(base, tmp_path / "out")
+    assert (rounded.total.changed, rounded.total.lost) == (result.rounding["changed"], result.rounding["lost"])
+    assert {row.name for row in rounded.tensors} == names
 
 
 def test_pipeline_stages_are_merged_under_their_own_names(tmp_path: Path, tensors: list[Tensors]) -> None:
@@ -238,6 +244,7 @@ BROKEN = [
     ([], copy(PART.format(0, 1), PART.format(0, 2)), "is in two parts of rank-0"),
     ([], rename(PART.format(1, 1), PART.format(1, 3)), r"model-rank-1-part-1\.safetensors is missing"),
     ([], copy(PART.format(1, 1), PART.format(3, 0)), "rank-2 is missing: the file names speak of 4 ranks"),
+    ([], copy(PART.format(1, 1), PART.format(10**40, 0)), "rank-2 is missing"),
     ([], copy(PART.format(1, 1), "model-pp-0-tp-0-part-0.safetensors"), "two layouts"),
 ]
 
