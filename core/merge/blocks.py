@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from core.errors import CheckpointError
+from core.errors import CheckpointError, InputError
 from core.merge.header import ITEM_SIZES, TensorInfo
 
 if TYPE_CHECKING:
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 CODES = {"BF16": 0, "F16": 1, "F32": 2, "F64": 2}
 """The kernels' code of each float dtype; F64 is cast to fp32 as it is read."""
 SUB_BLOCK = 65536
-BUFFER_BYTES = 400 << 20
-"""Upper bound on all block buffers together."""
+PROCESS_BYTES = 300 << 20
+"""Resident memory of a merging process before its first block: interpreter, numpy, compiled kernels, pyarrow."""
+MEMORY = 700 << 20
+"""Budget of a merge, where none is given: the process and all its block buffers together."""
+WAITING = 2
+"""Blocks whose result is written and whose input is still being hashed."""
 LARGEST_BLOCK = 1 << 22
 
 Result = TypeVar("Result")
@@ -38,10 +42,24 @@ def thread_count() -> int:
     return max(1, min(8, usable))
 
 
-def block_elements(rows: int, in_flight: int) -> int:
-    """Elements a block, a multiple of SUB_BLOCK, such that `in_flight` buffers of `rows` stay within bounds."""
-    fitting = BUFFER_BYTES // (4 * (rows + 1) * in_flight)
-    return max(SUB_BLOCK, min(LARGEST_BLOCK, fitting // SUB_BLOCK * SUB_BLOCK))
+def in_flight_of(threads: int) -> int:
+    """Blocks that are begun and not yet given back."""
+    return threads + 2 + WAITING
+
+
+def block_elements(rows: int, in_flight: int, memory: int = MEMORY) -> int:
+    """Elements a block, a multiple of SUB_BLOCK, such that `in_flight` buffers of `rows` fit a budget in bytes.
+
+    Raises InputError for a budget that not even the smallest blocks fit.
+    """
+    each = 4 * (rows + 1) * in_flight
+    fitting = (memory - PROCESS_BYTES) // each // SUB_BLOCK * SUB_BLOCK
+    if fitting < SUB_BLOCK and memory != MEMORY:
+        least = PROCESS_BYTES + each * SUB_BLOCK
+        raise InputError(
+            f"--memory: {memory:,} bytes are too few to merge {rows - 1} members: at least {least:,} are needed."
+        )
+    return max(SUB_BLOCK, min(LARGEST_BLOCK, fitting))
 
 
 def _allow_many_files() -> None:
@@ -103,6 +121,8 @@ class Buffer:
         self.raw = raw
         self.raw16 = raw.view(np.uint16)
         self.raw32 = raw.view(np.uint32)
+        self.pieces: list[tuple[Path, int, memoryview]] = []
+        """The bytes it was filled with, as they are in the files; F64 rows, which are cast, are left out."""
 
     def rows(self, codes: np.ndarray) -> "Rows":
         """The block as the kernels take it."""
@@ -112,6 +132,7 @@ class Buffer:
 
     def fill(self, files: Files, tensors: Iterable[TensorInfo], start: int, n: int) -> None:
         """Read elements start … start+n of each tensor, one row each."""
+        self.pieces = []
         for row, info in enumerate(tensors):
             size = ITEM_SIZES[info.dtype]
             if info.dtype == "F64":
@@ -120,7 +141,9 @@ class Buffer:
                 with np.errstate(over="ignore"):
                     self.raw32[row, :n] = wide.astype(np.float32).view(np.uint32)
             else:
-                files.read(info.file, info.offset + start * size, self.raw[row, : n * size].data)
+                piece = self.raw[row, : n * size].data
+                files.read(info.file, info.offset + start * size, piece)
+                self.pieces.append((info.file, info.offset + start * size, piece))
 
 
 class BufferPool:

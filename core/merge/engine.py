@@ -4,8 +4,10 @@ Takes a plan and its paired tensors; yields finished bytes in the order of the j
 figures. Writes nothing. The bytes and figures do not depend on threads or block size.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -13,23 +15,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.errors import CheckpointError, RunError
+from core.errors import CheckpointError
 from core.merge.blocks import (
+    MEMORY,
     SUB_BLOCK,
+    WAITING,
     Buffer,
     BufferPool,
     Files,
     block_elements,
     codes_of,
+    in_flight_of,
     in_order,
     spans,
     thread_count,
 )
+from core.merge.dialect import WholeModels, rule_of
+from core.merge.figures import TensorFigures, add_up_blocks
+from core.merge.hashing import InputHashes
 from core.merge.header import ITEM_SIZES
 from core.merge.pairing import Equal, Pairing, TensorJob
 from core.merge.plan import Plan
 from core.merge.trim import Kept, ManyBlocks, OneBlock, keep_all, kept_count, select
-from core.precision.figures import RoundingSums, sums_of_blocks
+from core.progress import Progress, no_progress
 
 if TYPE_CHECKING:
     from core.merge.kernels import Figures
@@ -38,78 +46,57 @@ COPY_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class TensorFigures:
-    """What the pass counted over one tensor."""
-
-    job: TensorJob
-    election: dict[str, int]
-    """Elements by how they were elected; see `ELECTION`."""
-    member_changed: tuple[int, ...]
-    """Of each member, elements that differ from the base."""
-    member_trimmed: tuple[int, ...]
-    """Of those, how many the trim dropped."""
-    rounding: RoundingSums
-
-
-ELECTION = (
-    "members_changed_0", "members_changed_1", "members_changed_2plus", "unanimous", "contested", "zero_sum",
-    "small_divisor",
-)  # fmt: skip
-"""Elements that no, one, or more members vote on (kept weighted delta not zero); where two or more vote, alike or
-not; where the votes cancel to exactly zero; where the divisor is below 1 % of the agreeing members' Σ|w|."""
-
-
-@dataclass(frozen=True, eq=False)
 class _Block:
     """One finished block: its output bytes and figures."""
 
     job: TensorJob
-    start: int
     n: int
     data: np.ndarray
-    figures: "Figures | None"
+    last: bool
+    """Whether the tensor ends with it."""
+    figures: "Figures | None" = None
     """None for a copied tensor."""
+    buffer: Buffer | None = None
+    """Its input, until that is hashed."""
 
 
 OnBytes = Callable[[np.ndarray], None]
-
-
-def divisor_of(plan: Plan, weights: np.ndarray) -> np.float32:
-    """0 for no division; ties divides by the agreeing weights (any number says so), the others by their fp32 sum."""
-    if not plan.normalize:
-        return np.float32(0)
-    if plan.method == "ties":
-        return np.float32(1)
-    total = np.float32(0)
-    for weight in weights:
-        total = total + weight
-    # task_arithmetic in mergekit does not divide by a sum that is nearly zero.
-    return np.float32(1) if plan.method == "task_arithmetic" and abs(total) < np.float32(1e-8) else total
+Merged = tuple[TensorJob, TensorFigures | None]
+"""A finished tensor and its figures: None for a copied tensor or a tied copy."""
 
 
 class StreamingEngine:
     """Merges the tensors of a pairing. `with` closes the files; `run` may be called once."""
 
-    def __init__(self, plan: Plan, pairing: Pairing, *, block: int | None = None, threads: int | None = None) -> None:
-        """`block` (elements, rounded up to sub-blocks of 65,536) and `threads` change speed and memory only."""
-        from core.merge import kernels
-
+    def __init__(
+        self,
+        plan: Plan,
+        pairing: Pairing,
+        *,
+        block: int | None = None,
+        threads: int | None = None,
+        memory: int = MEMORY,
+        figures: bool = True,
+    ) -> None:
+        """`block` (elements, rounded up to sub-blocks of 65,536), `threads` and `memory` (bytes, all of the process)
+        change speed only. Without `figures` nothing is counted but what is not finite."""
         self._plan, self._pairing = plan, pairing
         self._threads = threads or thread_count()
         self._in_flight = self._threads + 2
         rows = len(plan.members) + 1
-        size = block or block_elements(rows, self._in_flight)
+        size = block or block_elements(rows, in_flight_of(self._threads), memory)
         self._block = -(-size // SUB_BLOCK) * SUB_BLOCK
         self.files = Files()
+        self.hashes: InputHashes | None = None
+        """Where what is read goes on to; set it before `run`."""
         self._buffers = BufferPool(rows, self._block)
         self._results: SimpleQueue[np.ndarray] = SimpleQueue()
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="merge")
+        self._lock, self._waiting = threading.Lock(), threading.Semaphore(WAITING)
         self._densities = [one.density for one in plan.members]
-        weights = np.array([one.weight for one in plan.members], np.float32)
-        method = {"ties": kernels.TIES, "task_arithmetic": kernels.TASK_ARITHMETIC, "linear": kernels.LINEAR}
-        self._rule = kernels.Rule(
-            method[plan.method], weights, divisor_of(plan, weights), np.float32(plan.scale), bool((weights < 0).any())
-        )
+        self._rule = rule_of(plan, figures=figures)
+        self._kept: Kept | None = None
+        """The same of every tensor, where the dialect trims whole models."""
         self.warnings: list[str] = []
 
     def __enter__(self) -> "StreamingEngine":
@@ -124,6 +111,17 @@ class StreamingEngine:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         self.files.__exit__()
+
+    def prepare(self, progress: Progress = no_progress) -> None:
+        """What the `paper` and `sum` dialects must know of whole models before the first tensor is merged."""
+        if self._plan.dialect == "mergekit" or self._plan.method != "ties":
+            return
+        jobs = [job for job in self._pairing.jobs if not job.copied and job.duplicate_of is None and job.elements]
+        whole = WholeModels(
+            jobs, lambda job: ManyBlocks(job.inputs, self.files, self._buffers, self._pool, self._block)
+        )
+        self._kept = whole.kept(self._densities, progress)
+        self._rule = self._rule._replace(zero_plus=whole.majority_is_plus(self._kept, progress))
 
     def check_equal(self) -> None:
         """Check the equalities that the pairing could not, before anything is written; raises CheckpointError."""
@@ -156,8 +154,8 @@ class StreamingEngine:
                 return False
         return True
 
-    def run(self, on_bytes: OnBytes, on_elements: Callable[[int], None]) -> Iterator[TensorFigures]:
-        """Merge every job in order, giving each piece of output to `on_bytes`; yields figures as tensors end.
+    def run(self, on_bytes: OnBytes, on_elements: Callable[[int], None], done: int = 0) -> Iterator[Merged]:
+        """Merge the jobs in order from number `done`, giving each piece of output to `on_bytes`; yields as tensors end.
 
         The array is used again once `on_bytes` has returned.
 
@@ -165,27 +163,51 @@ class StreamingEngine:
         result does not fit its dtype.
         """
         mine: list[Figures] = []
-        for block in in_order(self._pool, self._work(), self._in_flight):
+        for block in in_order(self._pool, self._work(done), self._in_flight):
+            self._hash(block)
             on_bytes(block.data)
             if block.data.dtype == np.uint32:
                 self._results.put(block.data)
             on_elements(block.n)
-            if block.figures is None:
-                continue
-            mine.append(block.figures)
-            if block.start + block.n == block.job.elements:
-                figures = self._add_up(block.job, mine)
-                if block.job.duplicate_of is None:
-                    yield figures
+            if block.figures is not None:
+                mine.append(block.figures)
+            if block.last:
+                figures = add_up_blocks(block.job, mine) if mine else None
+                yield block.job, None if block.job.duplicate_of else figures
                 mine = []
+        for _ in range(WAITING):
+            self._waiting.acquire()
 
-    def _work(self) -> Iterator[Callable[[], _Block]]:
-        for job in self._pairing.jobs:
+    def _hash(self, block: _Block) -> None:
+        """Give the block's input to be hashed; its buffer is free when that is done."""
+        buffer, hashes = block.buffer, self.hashes
+        if buffer is None:
+            return
+        pieces = [one for one in buffer.pieces if hashes and hashes.wants(one[0])]
+        if hashes is None or not pieces:
+            self._buffers.give(buffer)
+            return
+        self._waiting.acquire()
+        left = [len(pieces)]
+
+        def done() -> None:
+            with self._lock:
+                left[0] -= 1
+                last = left[0] == 0
+            if last:
+                self._buffers.give(buffer)
+                self._waiting.release()
+
+        for path, offset, piece in pieces:
+            hashes.feed(path, offset, piece, done)
+
+    def _work(self, done: int) -> Iterator[Callable[[], _Block]]:
+        self._warn_small()
+        for job in self._pairing.jobs[done:]:
             if job.copied:
-                for start, n in spans(job.nbytes, COPY_BYTES):
+                for start, n in spans(job.nbytes, COPY_BYTES) or [(0, 0)]:
                     yield partial(self._copy, job, start, n)
                 continue
-            self._warn_small(job)
             if job.elements <= self._block:
                 yield partial(self._whole, job)
                 continue
@@ -193,44 +215,56 @@ class StreamingEngine:
             for start, n in spans(job.elements, self._block):
                 yield partial(self._part, job, start, n, kept)
 
-    def _warn_small(self, job: TensorJob) -> None:
-        if any(0 < one < 1 and int(one * job.elements) == 0 for one in self._densities):
-            self.warnings.append(f"{job.name}: density × {job.elements} elements is below 1: one is kept.")
+    def _warn_small(self) -> None:
+        small = [
+            job for job in self._pairing.jobs
+            if not job.copied and self._kept is None and any(0 < one < 1 and int(one * job.elements) == 0 for one in self._densities)
+        ]  # fmt: skip
+        if small:
+            more = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
+            self.warnings.append(
+                f"{small[0].name}{more}: density × {small[0].elements} elements is below 1: one is kept."
+            )
 
     def _trims(self, job: TensorJob) -> bool:
-        return self._plan.method == "ties" and any(
-            kept_count(one, job.elements) < job.elements for one in self._densities
+        return (
+            self._kept is None
+            and self._plan.method == "ties"
+            and any(kept_count(one, job.elements) < job.elements for one in self._densities)
         )
 
     def _kept_of_large(self, job: TensorJob) -> Kept:
         if not self._trims(job):
-            return keep_all(len(self._densities))
+            return self._kept or keep_all(len(self._densities))
         source = ManyBlocks(job.inputs, self.files, self._buffers, self._pool, self._block)
         return select(job.inputs, self._densities, source)
 
     def _copy(self, job: TensorJob, start: int, n: int) -> _Block:
         data = np.empty(n, np.uint8)
         self.files.read(job.inputs[0].file, job.inputs[0].offset + start, data.data)
-        return _Block(job, start, n // ITEM_SIZES[job.out_dtype], data, None)
+        return _Block(job, n // ITEM_SIZES[job.out_dtype], data, start + n == job.nbytes)
 
     def _whole(self, job: TensorJob) -> _Block:
-        buffer = self._buffers.take()
-        try:
-            buffer.fill(self.files, job.inputs, 0, job.elements)
-            kept = keep_all(len(self._densities))
+        with self._filled(job, 0, job.elements) as buffer:
+            kept = self._kept or keep_all(len(self._densities))
             if self._trims(job):
                 kept = select(job.inputs, self._densities, OneBlock(buffer, job.elements))
             return self._merge(job, buffer, 0, job.elements, kept)
-        finally:
-            self._buffers.give(buffer)
 
     def _part(self, job: TensorJob, start: int, n: int, kept: Kept) -> _Block:
+        with self._filled(job, start, n) as buffer:
+            return self._merge(job, buffer, start, n, kept)
+
+    @contextmanager
+    def _filled(self, job: TensorJob, start: int, n: int) -> Iterator[Buffer]:
+        """A buffer with a block's input; given back at once where the block fails."""
         buffer = self._buffers.take()
         try:
             buffer.fill(self.files, job.inputs, start, n)
-            return self._merge(job, buffer, start, n, kept)
-        finally:
+            yield buffer
+        except BaseException:
             self._buffers.give(buffer)
+            raise
 
     def _merge(self, job: TensorJob, buffer: Buffer, start: int, n: int, kept: Kept) -> _Block:
         from core.merge import kernels
@@ -243,7 +277,7 @@ class StreamingEngine:
         if data is not bits:
             self._results.put(bits)
         figures.counts[kernels.Count.OVERFLOW] += overflowed
-        return _Block(job, start, n, data, figures)
+        return _Block(job, n, data, start + n == job.elements, figures, buffer)
 
     def _room(self, n: int) -> np.ndarray:
         """uint32 (n,) for a block's result, from an earlier block where one is free."""
@@ -253,35 +287,6 @@ class StreamingEngine:
             return np.empty(n, np.uint32)
         whole = room if room.base is None else room.base
         return whole[:n] if whole.size >= n else np.empty(n, np.uint32)
-
-    def _add_up(self, job: TensorJob, blocks: list["Figures"]) -> TensorFigures:
-        from core.merge.kernels import Count
-
-        parts = zip(*(one[:5] for one in blocks), strict=True)
-        counts, bad, changed, trimmed, _flips = (np.sum(one, axis=0) for one in parts)
-        refuse_bad(job, bad, int(counts[Count.OVERFLOW]))
-        sums, bins = [one.sums for one in blocks], np.concatenate([one.bins for one in blocks])
-        lost, moved = int(counts[Count.LOST]), int(counts[Count.CHANGED])
-        rounding = sums_of_blocks(job.elements, moved, lost, sums, bins)
-        election = dict(zip(ELECTION, (int(one) for one in counts), strict=False))
-        return TensorFigures(
-            job, election, tuple(int(one) for one in changed), tuple(int(one) for one in trimmed), rounding
-        )
-
-
-def refuse_bad(job: TensorJob, bad: np.ndarray, overflowed: int) -> None:
-    """Raise CheckpointError for a non-finite input, RunError for a result that does not fit its dtype."""
-    for info, count in zip(job.inputs, bad, strict=True):
-        if count:
-            raise CheckpointError(
-                f"{info.file.parent}: tensor {info.name} has {count:,} values that are NaN or infinite, "
-                f"of {job.elements:,}. Expected finite weights: this checkpoint cannot be merged."
-            )
-    if overflowed:
-        raise RunError(
-            f"tensor {job.name}: {overflowed:,} merged values do not fit {job.out_dtype}. "
-            "Choose a wider out_dtype, such as float32."
-        )
 
 
 def narrow(bits: np.ndarray, dtype: str) -> tuple[np.ndarray, int]:

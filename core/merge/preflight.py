@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import MergescopeError
-from core.merge.blocks import SUB_BLOCK, block_elements, thread_count
+from core.merge.blocks import MEMORY, PROCESS_BYTES, SUB_BLOCK, block_elements, in_flight_of, thread_count
 from core.merge.checkpoint import DTYPE_NAMES, CheckpointFile, open_checkpoint
 from core.merge.companions import tokenizer_warnings
 from core.merge.folder import COMPANION_BYTES, check_place, free_bytes
@@ -22,9 +22,6 @@ from core.merge.plan import Plan
 from core.merge.ranks import layout_problems
 from core.merge.scan import Scan, scan_weights
 from core.progress import Progress, no_progress
-
-PROCESS_BYTES = 300 << 20
-"""Resident memory of a merging process before its first block: interpreter, numpy, compiled kernels, pyarrow."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +121,14 @@ def preflight(
     )
 
 
-def expected_memory(plan: Plan, jobs: Sequence[TensorJob]) -> int:
+def expected_memory(plan: Plan, jobs: Sequence[TensorJob], budget: int = MEMORY) -> int:
     """Peak resident bytes of a streaming merge: the process, and a buffer of blocks for each one in flight.
 
     A buffer holds one fp32 row a model and one for the result; no row is longer than the largest tensor.
     """
-    rows, in_flight = len(plan.members) + 1, thread_count() + 2
+    rows, in_flight = len(plan.members) + 1, in_flight_of(thread_count())
     largest = max((job.elements for job in jobs if not job.copied), default=0)
-    block = min(block_elements(rows, in_flight), -(-largest // SUB_BLOCK) * SUB_BLOCK)
+    block = min(block_elements(rows, in_flight, budget), -(-largest // SUB_BLOCK) * SUB_BLOCK)
     return PROCESS_BYTES + in_flight * (rows + 1) * 4 * block
 
 

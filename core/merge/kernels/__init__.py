@@ -52,6 +52,7 @@ try:
         count_window,
         find_tie,
         sample_magnitudes,
+        sum_signs,
     )
 finally:
     numba.config.CACHE_DIR = _before
@@ -86,4 +87,5 @@ __all__ = [
     "narrow_bf16",
     "round_block",
     "sample_magnitudes",
+    "sum_signs",
 ]

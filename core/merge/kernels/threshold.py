@@ -59,9 +59,7 @@ def sample_magnitudes(rows: Rows, stride: int, found: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
-def collect(
-    bits: np.ndarray, n: int, bottom: np.uint32, top: np.uint32, mask: np.ndarray, found: np.ndarray
-) -> None:
+def collect(bits: np.ndarray, n: int, bottom: np.uint32, top: np.uint32, mask: np.ndarray, found: np.ndarray) -> None:
     """Put the magnitudes between two in `found`, as far as there is room; looks at eight at a time.
 
     `mask` is uint8 (CHUNK,), scratch.
@@ -189,3 +187,24 @@ def find_tie(rows: Rows, n: int, member: int, threshold: np.uint32, wanted: int)
             if wanted == 0:
                 return start + j + 1, 0
     return -1, wanted
+
+
+@njit(cache=True, nogil=True)
+def sum_signs(rows: Rows, n: int, thresholds: np.ndarray) -> int:
+    """Σ of the signs of the elements' sums over members, of the deltas that are not below `thresholds` (uint32)."""
+    base, value = np.empty(CHUNK, np.uint32), np.empty(CHUNK, np.uint32)
+    delta, total = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
+    bits = delta.view(np.uint32)
+    signs = 0
+    for start in range(0, n, CHUNK):
+        size = min(CHUNK, n - start)
+        load(rows, 0, start, size, base)
+        for j in range(size):
+            total[j] = np.float32(0)
+        for i in range(thresholds.size):
+            load_delta(rows, i + 1, start, size, base, value, delta)
+            for j in range(size):
+                total[j] += delta[j] if np.uint32(bits[j] & SIGN_OFF) >= thresholds[i] else np.float32(0)
+        for j in range(size):
+            signs += int(total[j] > 0) - int(total[j] < 0)
+    return signs
