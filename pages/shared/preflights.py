@@ -38,10 +38,10 @@ def _checked(key: tuple[Hashable, ...], _plan: str, where: str) -> "Preflight":
 
 def needs(found: "Preflight", copies: int = 1) -> str:
     """What the merge takes, in one sentence; `copies` merges of its size are written."""
-    memory = f", about {file_size(found.memory_expected)} of memory" if found.memory_expected else ""
+    memory = f", and up to {file_size(found.memory_expected)} of memory" if found.memory_expected else ""
     return (
         f"{found.tensors:,} tensors, {amount(found.elements)} parameters. "
-        f"Needs up to {file_size(found.disk_needed * copies)} of disk, {file_size(found.disk_free)} free{memory}."
+        f"Needs up to {file_size(found.disk_needed * copies)} of disk ({file_size(found.disk_free)} free){memory}."
     )
 
 
