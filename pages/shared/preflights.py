@@ -58,7 +58,11 @@ def particulars(found: "Preflight", key: str) -> None:
     title = f"Models, and {count} thing{'s' * (count != 1)} to know" if count else "Models"
     with st.expander(title, key=key):
         for one in found.models:
-            words = [amount(one.parameters), *one.dtypes, *([f"{one.vocabulary:,} tokens"] if one.vocabulary else [])]
+            words = [
+                f"{amount(one.parameters)} parameters",
+                *one.dtypes,
+                *([f"{one.vocabulary:,} tokens"] if one.vocabulary else []),
+            ]
             words += [*(["tied"] if one.tied else []), one.form, file_size(one.bytes)]
             note(f"{one.role} ({Path(one.folder).name}): {', '.join(words)}")
         for warning in found.warnings:
