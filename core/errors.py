@@ -42,6 +42,10 @@ class RunError(MergescopeError):
     """Work that began could not finish: full disk, lost device, failed engine."""
 
 
+class DiskError(RunError):
+    """The disk is full; a merge keeps what it has done, and the same command goes on with it."""
+
+
 class JobError(MergescopeError):
     """A job is unknown, or cannot do what was asked in its present state."""
 

@@ -61,7 +61,7 @@ def _needs(found: "Preflight", guess: Estimate) -> str:
     basis = f"from {guess.runs} earlier merge{'s' * (guess.runs > 1)}" if guess.runs else "rough, for two CPU cores"
     engine = "mergekit itself" if found.engine == "mergekit" else "the streaming engine"
     unknown = "not known before mergekit runs"
-    memory = f"about {file_size(found.memory_expected)}" if found.memory_expected else unknown
+    memory = f"up to {file_size(found.memory_expected)}" if found.memory_expected else unknown
     lines = {
         "method": f"{found.method}, by {engine}",
         "merged model": f"{found.tensors:,} tensors, {amount(found.elements)} parameters, dtype {found.out_dtype}",

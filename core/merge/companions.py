@@ -22,6 +22,7 @@ from core.merge.writer import WrittenFile, write_text
 TIE_RULE = (
     "exactly k = int(density·n) are kept per tensor and member, at least 1; equal |δ| go to the lowest flat index"
 )
+WHOLE_TIE_RULE = "of each member's whole vector, every |δ| that is not below the (n − k)-th smallest is kept, k = int(density·n)"
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model", "added_tokens.json",
     "vocab.json", "merges.txt", "vocab.txt", "spiece.model", "tekken.json", "chat_template.jinja", "chat_template.json",
@@ -52,10 +53,17 @@ def recipe_fields(plan: Plan) -> dict[str, Any]:
     }
 
 
-def shard_metadata(plan: Plan) -> dict[str, str]:
-    """safetensors metadata: the format transformers expects, and the hash of the recipe."""
+def shard_metadata(plan: Plan, inputs: Sequence[str] = ()) -> dict[str, str]:
+    """safetensors metadata: the format transformers expects, the recipe and its hash, and the hashes of the models
+    that went in (the base or reference first), zeros of the same length where they are not known yet."""
     text = json.dumps(recipe_fields(plan), sort_keys=True, separators=(",", ":"))
-    return {"format": "pt", "mergescope_recipe_sha256": hashlib.sha256(text.encode()).hexdigest()}
+    models = len(plan.members) + (1 if plan.base else 0)
+    return {
+        "format": "pt",
+        "mergescope_recipe": text,
+        "mergescope_recipe_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "mergescope_inputs_sha256": " ".join(inputs or ["0" * 64] * models),
+    }
 
 
 def tokenizer_source(models: Sequence[CheckpointFile]) -> CheckpointFile | None:
@@ -95,22 +103,31 @@ def _tokenizer_hash(folder: Path) -> str | None:
     return hashlib.sha256(content).hexdigest()
 
 
-def copy_companions(work: Path, reference: CheckpointFile, members: Sequence[CheckpointFile], dtype: str) -> None:
-    """Write config.json with the merged dtype, and copy generation config, tokenizer and chat template."""
+def copy_companions(
+    work: Path, reference: CheckpointFile, members: Sequence[CheckpointFile], dtype: str
+) -> list[WrittenFile]:
+    """Write config.json with the merged dtype, and copy generation config, tokenizer and chat template.
+
+    Gives the files of the folder itself.
+    """
+    written = []
     config = dict(reference.config or read_config(reference.folder))
     if config:
-        write_text(work / CONFIG_FILE, json.dumps(_with_dtype(config, dtype), indent=2, ensure_ascii=False) + "\n")
-    _copy(reference.folder, work, OTHER_FILES)
+        text = json.dumps(_with_dtype(config, dtype), indent=2, ensure_ascii=False) + "\n"
+        written.append(write_text(work / CONFIG_FILE, text))
+    written += _copy(reference.folder, work, OTHER_FILES)
     source = tokenizer_source([reference, *members])
     if source is not None:
-        _copy(source.folder, work, TOKENIZER_FILES)
+        written += _copy(source.folder, work, TOKENIZER_FILES)
         more = source.folder / "additional_chat_templates"
         if more.is_dir():
-            (work / more.name).mkdir()
+            (work / more.name).mkdir(exist_ok=True)
             _copy(more, work / more.name, sorted(path.name for path in more.glob("*.jinja")))
+    return written
 
 
-def _copy(source: Path, work: Path, names: Sequence[str]) -> None:
+def _copy(source: Path, work: Path, names: Sequence[str]) -> list[WrittenFile]:
+    written = []
     for name in names:
         path = source / name
         if path.is_file():
@@ -118,7 +135,8 @@ def _copy(source: Path, work: Path, names: Sequence[str]) -> None:
                 content = path.read_bytes()
             except OSError as problem:
                 raise RunError(f"{path}: cannot be copied ({problem.strerror}).") from None
-            write_text(work / name, content)
+            written.append(write_text(work / name, content))
+    return written
 
 
 def _with_dtype(config: Mapping[str, Any], dtype: str) -> dict[str, Any]:
@@ -133,6 +151,13 @@ def _with_dtype(config: Mapping[str, Any], dtype: str) -> dict[str, Any]:
     return changed
 
 
+def tie_rule(plan: Plan) -> str | None:
+    """How equal |δ| are trimmed, in words; None where nothing is."""
+    if plan.method != "ties":
+        return None
+    return TIE_RULE if plan.dialect == "mergekit" or plan.engine == "mergekit" else WHOLE_TIE_RULE
+
+
 def provenance(
     plan: Plan,
     reference: Path | None,
@@ -142,6 +167,8 @@ def provenance(
     dtypes: Mapping[str, Any],
     warnings: Sequence[str],
     extra: Mapping[str, Any] | None,
+    settings: Mapping[str, Any] | None = None,
+    device: str = "cpu",
 ) -> str:
     """The provenance file: what went in, what came out, and by which rules, as JSON."""
     roles: list[tuple[str, Path, Member | None]] = []
@@ -152,8 +179,9 @@ def provenance(
         "made_by": f"mergescope {core.__version__}",
         "engine": plan.engine,
         "recipe": recipe_fields(plan) if plan.engine == "streaming" else {"method": plan.method},
-        "tie_rule": TIE_RULE if plan.method == "ties" else None,
-        "device": "cpu",
+        "settings": dict(settings or {}),
+        "tie_rule": tie_rule(plan),
+        "device": device,
         "dtypes": dict(dtypes),
         "config_sha256": hashlib.sha256(plan.yaml_text.encode()).hexdigest(),
         "inputs": [
@@ -188,11 +216,15 @@ def _versions() -> dict[str, str]:
     return found
 
 
+def _dialect(plan: Plan) -> str:
+    return "" if plan.dialect == "mergekit" else f" in the dialect `{plan.dialect}`"
+
+
 def model_card(plan: Plan, name: str, totals: Mapping[str, Any], warnings: Sequence[str]) -> str:
     """The model card, Markdown with the Hub's front matter."""
     lines = [
         "---", "library_name: transformers", "tags:", "- merge", "- mergekit", "- mergescope", "---", f"# {name}", "",
-        f"A merge of {len(plan.members)} checkpoints by `{plan.method}`, made by Mergescope {core.__version__} "
+        f"A merge of {len(plan.members)} checkpoints by `{plan.method}`{_dialect(plan)}, made by Mergescope {core.__version__} "
         f"({plan.engine} engine).", "",
     ]  # fmt: skip
     if plan.base:

@@ -4,15 +4,16 @@ Takes the final path; gives a working folder that vanishes on any error or cance
 about what is written.
 """
 
+import fcntl
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.errors import InputError, RunError
+from core.errors import DiskError, InputError, RunError
 from core.merge.companions import PLAN_FILE
+from core.merge.journal import identity_in
 from core.merge.writer import full_disk
 
 COMPANION_BYTES = 64 << 20
@@ -63,36 +64,115 @@ def check_space(out: Path, needed: int) -> None:
 
 
 @contextmanager
-def working_folder(out: Path, *, overwrite: bool) -> Iterator[Path]:
+def working_folder(out: Path, *, overwrite: bool, resume: str | None = None) -> Iterator[Path]:
     """A hidden sibling of `out` to write in; it becomes `out` when the block ends well, else it is removed.
 
-    With `overwrite` the old folder is removed after the new one has taken its place. Raises RunError.
+    One process at a time: a second is refused with an InputError. With `resume`, the identity of a merge (see
+    `journal.py`), a folder that an earlier process left for the same one is gone on with, and kept for a next one
+    when the disk is full. With `overwrite` the old folder is removed after the new one has taken its place.
+    Raises RunError.
     """
     out = out.absolute()
+    work = out.parent / f".{out.name}.partial"
+    with _only_writer(out):
+        try:
+            _restore(out)
+            _clear(work, resume)
+            work.mkdir(exist_ok=True)
+        except OSError as problem:
+            raise full_disk(problem, out.parent) from None
+        try:
+            yield work
+            _publish(work, out, overwrite)
+        except OSError as problem:
+            shutil.rmtree(work, ignore_errors=True)
+            raise full_disk(problem, out) from None
+        except DiskError as problem:
+            if resume is None:
+                shutil.rmtree(work, ignore_errors=True)
+                raise
+            raise DiskError(
+                f"{problem} What is merged so far is kept in {work}: the same command goes on with it; remove that "
+                "folder to give it up."
+            ) from None
+        except BaseException:
+            shutil.rmtree(work, ignore_errors=True)
+            raise
+
+
+def _clear(work: Path, resume: str | None) -> None:
+    """Remove what an earlier process left, unless it is the same merge."""
+    if work.is_symlink() or (work.exists() and not work.is_dir()):
+        work.unlink()
+    elif work.exists() and (resume is None or identity_in(work) != resume):
+        shutil.rmtree(work)
+
+
+def left_behind(out: Path, resume: str) -> int:
+    """Bytes that an earlier process already wrote of the same merge."""
+    work = out.absolute().parent / f".{out.name}.partial"
+    if identity_in(work) != resume:
+        return 0
+    return sum(path.stat().st_size for path in work.glob("*.safetensors"))
+
+
+@contextmanager
+def _only_writer(out: Path) -> Iterator[None]:
+    """Hold the lock beside `out` for as long as the block; raises InputError when another process has it."""
+    path = out.parent / f".{out.name}.lock"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".partial", dir=out.parent))
+        handle = _locked(path)
+    except BlockingIOError:
+        raise InputError(
+            f"{out}: another process is writing a model there. Wait for it, or choose another place."
+        ) from None
     except OSError as problem:
         raise full_disk(problem, out.parent) from None
     try:
-        yield work
-        _publish(work, out, overwrite)
-    except OSError as problem:
-        shutil.rmtree(work, ignore_errors=True)
-        raise full_disk(problem, out) from None
-    except BaseException:
-        shutil.rmtree(work, ignore_errors=True)
-        raise
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _locked(path: Path) -> int:
+    """An open handle with an exclusive lock on the file that is at `path` now; the kernel frees it with the process."""
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.exists() and os.fstat(handle).st_ino == path.stat().st_ino:
+                return handle
+        except OSError:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _restore(out: Path) -> None:
+    """Put back, or clear away, what a process that died between two renames left of an overwritten folder."""
+    old = _old(out)
+    if not old.is_dir():
+        return
+    if out.exists() and any(out.iterdir()):
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.replace(out)
+
+
+def _old(out: Path) -> Path:
+    return out.parent / f".{out.name}.old"
 
 
 def _publish(work: Path, out: Path, overwrite: bool) -> None:
     mask = os.umask(0)
     os.umask(mask)
     work.chmod(0o777 & ~mask)
-    _sync_folder(work)
+    sync_folder(work)
     old = None
     if overwrite and out.exists() and any(out.iterdir()):
-        old = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".old", dir=out.parent))
+        old = _old(out)
         out.replace(old)
     try:
         work.replace(out)
@@ -100,12 +180,13 @@ def _publish(work: Path, out: Path, overwrite: bool) -> None:
         if old:
             old.replace(out)
         raise RunError(f"{out}: something else took this place during the merge. Nothing was kept.") from None
-    _sync_folder(out.parent)
+    sync_folder(out.parent)
     if old:
         shutil.rmtree(old, ignore_errors=True)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

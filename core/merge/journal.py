@@ -60,7 +60,7 @@ class Journal:
         found: list[Finished] = []
         lines, length = _lines(self._path)
         if not lines or lines[0] != {"identity": self._identity}:
-            self._begin()
+            self.begin()
             return found
         os.truncate(self._path, length)
         return [Finished(str(one["name"]), one["figures"]) for one in lines[1:]]
@@ -73,7 +73,8 @@ class Journal:
         """The merge is complete."""
         self._path.unlink(missing_ok=True)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start anew."""
         self._write("wb", [{"identity": self._identity}])
 
     def _write(self, mode: str, values: Sequence[Mapping[str, Any]]) -> None:

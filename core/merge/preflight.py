@@ -122,7 +122,7 @@ def preflight(
 
 
 def expected_memory(plan: Plan, jobs: Sequence[TensorJob], budget: int = MEMORY) -> int:
-    """Peak resident bytes of a streaming merge: the process, and a buffer of blocks for each one in flight.
+    """Upper bound of the resident bytes of a streaming merge: the process, and a buffer for each block in flight.
 
     A buffer holds one fp32 row a model and one for the result; no row is longer than the largest tensor.
     """

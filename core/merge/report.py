@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import CheckpointError
+from core.merge.figures import ELECTION, MEMBER
+from core.merge.ranks import split_key
 from core.precision.figures import RoundingRow
 
 if TYPE_CHECKING:
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
     from core.merge.engine import TensorFigures
 
 REPORT_FILE = "merge_report.parquet"
-ELECTION_COLUMNS = (
-    "members_changed_0", "members_changed_1", "members_changed_2plus", "unanimous", "contested", "zero_sum",
-    "small_divisor",
-)  # fmt: skip
 LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block)\.(\d+)\.")
 
 
@@ -31,6 +29,7 @@ def place_of(name: str) -> tuple[int, str]:
 
     The layer is −1 outside the stack; the module is what follows, without `model.` and `.weight`.
     """
+    name = split_key(name)[1]
     match = LAYER.search(name)
     rest = name[match.end() :] if match else name.removeprefix("model.")
     return (int(match.group(1)) if match else -1), rest.removesuffix(".weight")
@@ -39,11 +38,9 @@ def place_of(name: str) -> tuple[int, str]:
 def row_of(
     rounding: RoundingRow,
     shape: Sequence[int],
-    election: dict[str, int] | None = None,
-    member_changed: Sequence[int] = (),
-    member_trimmed: Sequence[int] = (),
+    counted: "TensorFigures | None" = None,
 ) -> dict[str, Any]:
-    """One row of the report; election figures are None where mergekit ran."""
+    """One row of the report; election figures are None, and the members' empty, where mergekit ran."""
     layer, module = place_of(rounding.name)
     figures = rounding.as_dict()
     return {
@@ -52,18 +49,16 @@ def row_of(
         "module": module,
         "shape": "×".join(str(one) for one in shape) or "scalar",
         "elements": figures.pop("elements"),
-        **{column: election[column] if election else None for column in ELECTION_COLUMNS},
+        **{column: counted.election[column] if counted else None for column in ELECTION},
         **figures,
-        "member_changed": list(member_changed),
-        "member_trimmed": list(member_trimmed),
+        **{column: list(getattr(counted, column)) if counted else [] for column in MEMBER},
     }
 
 
 def rows_of(figures: Sequence["TensorFigures"]) -> list[dict[str, Any]]:
     """The report's rows, sorted by layer and name."""
     rows = [
-        row_of(one.rounding.row(one.job.name), one.job.shape, one.election, one.member_changed, one.member_trimmed)
-        for one in figures
+        row_of(one.rounding.row(one.job.name), one.job.shape, one) for one in figures
     ]
     return sorted(rows, key=lambda row: (row["layer"], row["name"]))
 
@@ -74,11 +69,12 @@ def report_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
     import pyarrow.parquet as pq
 
     counts = pa.list_(pa.int64())
-    whole = ("elements", *ELECTION_COLUMNS, "changed", "lost")
+    whole = ("elements", *ELECTION, "changed", "lost")
     types: dict[str, Any] = {"name": pa.string(), "layer": pa.int32(), "module": pa.string(), "shape": pa.string()}
     types |= {column: pa.int64() for column in whole}
     types |= {column: pa.float64() for column in ("lost_fraction", "relative_l2", "cosine", "merged_norm", "base_norm")}
-    types |= dict.fromkeys(("histogram", "member_changed", "member_trimmed"), counts)
+    types |= dict.fromkeys(("histogram", "member_changed", "member_trimmed", "member_flips"), counts)
+    types |= dict.fromkeys(("member_delta", "member_solo"), pa.list_(pa.float64()))
     table = pa.table({column: pa.array([row[column] for row in rows], kind) for column, kind in types.items()})
     sink = io.BytesIO()
     pq.write_table(table, sink)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from core.merge.blocks import MEMORY
 from core.merge.plan import Plan
 from core.progress import Progress
 
@@ -25,6 +26,10 @@ class Request:
     extra: Mapping[str, Any] | None
     started: float
     """`time.perf_counter()` at the call."""
+    memory: int = MEMORY
+    """Budget in bytes."""
+    device: str = "cpu"
+    """Where the blocks are merged: `cpu`, or torch's name of a GPU."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,9 @@ class MergeResult:
     """Of this process, or of mergekit's where that is larger."""
     election: dict[str, Any]
     """Totals over all tensors, and per member in plan order; empty where mergekit ran."""
+    resumed: int
+    """Tensors that an earlier process, which was killed, had done already."""
+    device: str
     rounding: dict[str, Any]
     """The total `RoundingRow` of the fp32 result against the base, without its name; empty without a base."""
     warnings: tuple[str, ...] = ()

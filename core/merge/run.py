@@ -1,6 +1,6 @@
 """Runs a plan from start to finish: checks, merges, writes, reports; one result whichever engine ran.
 
-Takes a plan and an output path; gives a `MergeResult` and a complete folder, or an error and no trace.
+Takes a plan and an output path; gives a `MergeResult` and a complete folder, or an error and nothing at the path.
 """
 
 import time
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from core.merge.blocks import MEMORY, thread_count
 from core.merge.checkpoint import DTYPE_NAMES
 from core.merge.companions import (
     CARD_FILE,
@@ -16,17 +17,19 @@ from core.merge.companions import (
     copy_companions,
     model_card,
     provenance,
-    shard_metadata,
     tokenizer_warnings,
 )
-from core.merge.engine import ELECTION, StreamingEngine, TensorFigures
-from core.merge.folder import COMPANION_BYTES, check_place, check_space, working_folder
-from core.merge.hashing import BackgroundHashes
+from core.merge.engine import StreamingEngine
+from core.merge.figures import TensorFigures, total_election
+from core.merge.folder import COMPANION_BYTES, check_place, check_space, left_behind, working_folder
+from core.merge.hashing import InputHashes
+from core.merge.journal import Journal, identity_of
 from core.merge.pairing import Pairing, TensorJob, pair, refuse_problems
 from core.merge.plan import Plan
 from core.merge.report import REPORT_FILE, report_bytes, rows_of
 from core.merge.result import SHARD_SIZE, MergeResult, Request, peak_rss
-from core.merge.writer import ShardWriter, WrittenFile, write_text
+from core.merge.weights import Merged, merge_weights
+from core.merge.writer import WrittenFile, write_text
 from core.precision.figures import add_up
 from core.progress import Progress, no_progress
 
@@ -39,16 +42,19 @@ def run_merge(
     overwrite: bool = False,
     shard_size: float = SHARD_SIZE,
     extra_metadata: Mapping[str, Any] | None = None,
+    memory: int = MEMORY,
+    restart: bool = False,
 ) -> MergeResult:
     """Merge, and write a complete model folder at `out`, whole or not at all.
 
-    `shard_size` in bytes; `extra_metadata` goes into provenance.json as it is. Raises InputError when `out`
-    is taken or the models do not fit, RunError when the disk is full or an engine fails; lets `Cancelled`
-    from `progress` pass. Nothing is left behind in any of these cases.
+    `shard_size` and the budget `memory` in bytes; `extra_metadata` goes into provenance.json as it is. What a
+    process that was killed, or met a full disk, has done of the same merge is gone on with, unless `restart`.
+    Raises InputError when `out` is taken or the models do not fit, DiskError when the disk is full, RunError when
+    an engine fails; lets `Cancelled` from `progress` pass. Nothing is at `out` in any of these cases.
     """
     out = Path(out)
     check_place(out, plan.folders, overwrite=overwrite)
-    request = Request(plan, out, progress, overwrite, shard_size, extra_metadata, time.perf_counter())
+    request = Request(plan, out, progress, overwrite, shard_size, extra_metadata, time.perf_counter(), memory)
     if plan.engine == "mergekit":
         from core.merge.with_mergekit import run_with_mergekit
 
@@ -56,63 +62,71 @@ def run_merge(
     progress("checking", 0, 1, "models")
     found = pair(plan)
     refuse_problems(found)
-    return _stream(request, found)
+    return _stream(request, found, restart)
 
 
-def _stream(request: Request, found: Pairing) -> MergeResult:
-    plan, out, progress = request.plan, request.out, request.progress
-    warnings = [*plan.warnings, *found.warnings, *tokenizer_warnings(found.reference, found.members)]
+def _stream(request: Request, found: Pairing, restart: bool) -> MergeResult:
     models = list(dict.fromkeys([found.reference, *found.members]))
     request.progress("preparing (compiles once a machine)", 0, 1, "kernels")
     with (
-        StreamingEngine(plan, found) as engine,
-        BackgroundHashes(path for one in models for path in one.files) as hashes,
+        StreamingEngine(request.plan, found, memory=request.memory) as engine,
+        InputHashes((path for one in models for path in one.files), thread_count()) as hashes,
     ):
         engine.check_equal()
-        check_space(out, sum(job.nbytes for job in found.jobs) + COMPANION_BYTES)
-        with working_folder(out, overwrite=request.overwrite) as work:
-            figures, written = _merge_to(work, engine, request, found.jobs)
-            warnings += dict.fromkeys([*engine.warnings, *_divisor_warning(figures)])
-            progress("hashing", 0, 1, "inputs")
-            inputs = {one.folder: [hashes.result(path) for path in one.files] for one in models}
-            rounding = add_up(one.rounding for one in figures).row("total").as_dict()
-            rounding.pop("name")
-            dtype = _dominant([job for job in found.jobs if not job.copied])
-            copy_companions(work, found.reference, found.members, dtype)
-            written += write_reports(work, plan, rows_of(figures))
-            write_text(work / CARD_FILE, model_card(plan, out.name, rounding, warnings))
-            dtypes = {"inputs": {str(one.folder): one.dtype for one in models}, "arithmetic": "float32", "out": dtype}
-            text = provenance(
-                plan, found.reference.folder, inputs=inputs, outputs=written, dtypes=dtypes, warnings=warnings,
-                extra=request.extra,
-            )  # fmt: skip
-            written.append(write_text(work / PROVENANCE_FILE, text))
-            progress("publishing", 0, 1, "folder")
+        identity = identity_of(request.plan, found.jobs, request.shard_size)
+        resume = "restarted" if restart else identity
+        needed = sum(job.nbytes for job in found.jobs) + COMPANION_BYTES - left_behind(request.out, resume)
+        check_space(request.out, needed)
+        with working_folder(request.out, overwrite=request.overwrite, resume=resume) as work:
+            journal = Journal(work, identity)
+            merged = merge_weights(work, engine, request, found, journal, hashes)
+            warnings = _all_warnings(request.plan, found, merged.figures, engine.warnings)
+            written = _write_companions(work, request, found, merged, warnings)
+            request.progress("publishing", 0, 1, "folder")
+            journal.remove()
         bytes_read = engine.files.bytes_read
     return MergeResult(
-        str(out), "streaming", len(found.jobs), sum(job.elements for job in found.jobs),
+        str(request.out), "streaming", len(found.jobs), sum(job.elements for job in found.jobs),
         time.perf_counter() - request.started, bytes_read, sum(one.nbytes for one in written), peak_rss(),
-        total_election(figures), rounding, tuple(warnings),
+        total_election(merged.figures), merged.resumed, request.device, total_rounding(merged.figures), tuple(warnings),
     )  # fmt: skip
 
 
-def _merge_to(
-    work: Path, engine: StreamingEngine, request: Request, jobs: Sequence[TensorJob]
-) -> tuple[list[TensorFigures], list[WrittenFile]]:
-    writer = ShardWriter(work, jobs, request.shard_size, shard_metadata(request.plan))
-    total, done = sum(job.elements for job in jobs), 0
+def _write_companions(
+    work: Path, request: Request, found: Pairing, merged: Merged, warnings: Sequence[str]
+) -> list[WrittenFile]:
+    """Config, tokenizer, report, plan, card and provenance; gives every file of the folder."""
+    plan = request.plan
+    dtype = _dominant([job for job in found.jobs if not job.copied])
+    written = [*merged.files, *copy_companions(work, found.reference, found.members, dtype)]
+    written += write_reports(work, plan, rows_of(merged.figures))
+    card = model_card(plan, request.out.name, total_rounding(merged.figures), warnings)
+    written.append(write_text(work / CARD_FILE, card))
+    models = list(dict.fromkeys([found.reference, *found.members]))
+    text = provenance(
+        plan, found.reference.folder, inputs=merged.inputs, outputs=written, warnings=warnings, extra=request.extra,
+        dtypes={"inputs": {str(one.folder): one.dtype for one in models}, "arithmetic": "float32", "out": dtype},
+        settings=settings_of(request), device=request.device,
+    )  # fmt: skip
+    return [*written, write_text(work / PROVENANCE_FILE, text)]
 
-    def on_elements(count: int) -> None:
-        nonlocal done
-        done += count
-        request.progress("merging", done, total, "parameters")
 
-    try:
-        figures = list(engine.run(writer.write, on_elements))
-        request.progress("writing", 0, 1, "files")
-        return figures, writer.finish()
-    finally:
-        writer.abandon()
+def settings_of(request: Request) -> dict[str, Any]:
+    """What decides the files beside the plan's text."""
+    plan = request.plan
+    return {"shard_size": request.shard_size, "dialect": plan.dialect, "vocabulary": plan.vocabulary}
+
+
+def _all_warnings(plan: Plan, found: Pairing, figures: Sequence[TensorFigures], engine: Sequence[str]) -> list[str]:
+    first = [*plan.warnings, *found.warnings, *tokenizer_warnings(found.reference, found.members)]
+    return [*first, *dict.fromkeys([*engine, *_divisor_warning(figures)])]
+
+
+def total_rounding(figures: Sequence[TensorFigures]) -> dict[str, Any]:
+    """The total `RoundingRow`, without its name."""
+    rounding = add_up(one.rounding for one in figures).row("total").as_dict()
+    rounding.pop("name")
+    return rounding
 
 
 def write_reports(work: Path, plan: Plan, rows: Sequence[dict[str, Any]]) -> list[WrittenFile]:
@@ -139,12 +153,3 @@ def _divisor_warning(figures: Sequence[TensorFigures]) -> list[str]:
         f"{small:,} parameters were divided by less than 1 % of their members' Σ|w|: weights of opposite sign nearly "
         "cancel there and the result is blown up. See the column small_divisor of the report."
     ]
-
-
-def total_election(figures: Sequence[TensorFigures]) -> dict[str, Any]:
-    """Election figures over all tensors; `member_changed` and `member_trimmed` are lists in plan order."""
-    totals: dict[str, Any] = {name: sum(one.election[name] for one in figures) for name in ELECTION}
-    for name in ("member_changed", "member_trimmed"):
-        columns = zip(*(getattr(one, name) for one in figures), strict=True)
-        totals[name] = [sum(column) for column in columns]
-    return totals

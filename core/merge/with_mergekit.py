@@ -28,7 +28,7 @@ from core.merge.plan import Plan
 from core.merge.ranks import layout_problems
 from core.merge.report import row_of
 from core.merge.result import MergeResult, Request, peak_rss
-from core.merge.run import write_reports
+from core.merge.run import settings_of, write_reports
 from core.merge.writer import write_text
 
 POLL_SECONDS = 0.2
@@ -65,14 +65,14 @@ def run_with_mergekit(request: Request) -> MergeResult:
         dtypes = {"inputs": {str(folder): one.dtype for folder, one in models.items()}, "arithmetic": plan.dtype}
         text = provenance(
             plan, plan.base, inputs=inputs, outputs=written, dtypes=dtypes | {"out": merged.dtype}, warnings=warnings,
-            extra=request.extra,
+            extra=request.extra, settings=settings_of(request),
         )  # fmt: skip
         written.append(write_text(work / PROVENANCE_FILE, text))
         request.progress("publishing", 0, 1, "folder")
     return MergeResult(
         str(out), "mergekit", len(merged.tensors), merged.parameters, time.perf_counter() - request.started,
         sum(one.nbytes for one in models.values()), sum(one.nbytes for one in written),
-        max(peak_rss(), peak_rss(children=True)), {}, rounding, tuple(warnings),
+        max(peak_rss(), peak_rss(children=True)), {}, 0, "cpu", rounding, tuple(warnings),
     )  # fmt: skip
 
 

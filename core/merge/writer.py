@@ -58,7 +58,7 @@ class ShardWriter:
         self._folder, self._jobs, self._shard_size = folder, list(jobs), shard_size
         self._shards = plan_shards(jobs, shard_size, dict(metadata))
         self._index, self._handle, self._left = -1, -1, 0
-        self._digest: "hashlib._Hash | None" = None
+        self._digest: hashlib._Hash | None = None
         self._hashes: dict[int, str] = {}
         self._syncer = ThreadPoolExecutor(1, thread_name_prefix="sync")
         self._syncs: list[Future[None]] = []
@@ -85,6 +85,9 @@ class ShardWriter:
                 break
         for shard in self._shards[self._index + 1 :]:
             (self._folder / shard.name).unlink(missing_ok=True)
+        for shard in self._shards[: self._index + 1]:
+            with (self._folder / shard.name).open("r+b") as file:
+                file.write(shard.header)
         if self._index >= 0:
             self._open(os.O_RDWR)
             self._left = left

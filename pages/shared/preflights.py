@@ -38,10 +38,10 @@ def _checked(key: tuple[Hashable, ...], _plan: str, where: str) -> "Preflight":
 
 def needs(found: "Preflight", copies: int = 1) -> str:
     """What the merge takes, in one sentence; `copies` merges of its size are written."""
-    memory = f", about {file_size(found.memory_expected)} of memory" if found.memory_expected else ""
+    memory = f", and up to {file_size(found.memory_expected)} of memory" if found.memory_expected else ""
     return (
         f"{found.tensors:,} tensors, {amount(found.elements)} parameters. "
-        f"Needs up to {file_size(found.disk_needed * copies)} of disk, {file_size(found.disk_free)} free{memory}."
+        f"Needs up to {file_size(found.disk_needed * copies)} of disk ({file_size(found.disk_free)} free){memory}."
     )
 
 
@@ -58,7 +58,11 @@ def particulars(found: "Preflight", key: str) -> None:
     title = f"Models, and {count} thing{'s' * (count != 1)} to know" if count else "Models"
     with st.expander(title, key=key):
         for one in found.models:
-            words = [amount(one.parameters), *one.dtypes, *([f"{one.vocabulary:,} tokens"] if one.vocabulary else [])]
+            words = [
+                f"{amount(one.parameters)} parameters",
+                *one.dtypes,
+                *([f"{one.vocabulary:,} tokens"] if one.vocabulary else []),
+            ]
             words += [*(["tied"] if one.tied else []), one.form, file_size(one.bytes)]
             note(f"{one.role} ({Path(one.folder).name}): {', '.join(words)}")
         for warning in found.warnings:

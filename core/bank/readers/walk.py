@@ -58,10 +58,11 @@ def walk(paths: Sequence[Path], roots: Sequence[Path] | None = None) -> Found:
     folders deep is skipped with a warning.
     """
     found = Found()
-    allowed = tuple(one.resolve() for one in (roots if roots is not None else paths))
     for path in paths:
         if "\0" in str(path) or not path.exists():
             raise BankError(f"{str(path)!r:.300}: no such file or folder.")
+    allowed = tuple(one.resolve() for one in (roots if roots is not None else paths))
+    for path in paths:
         if not is_inside(path, allowed):
             raise BankError(f"{path}: lies outside the folders that may be read: {', '.join(map(str, allowed))}.")
         here = path.resolve() if ".." in path.parts else path.absolute()

@@ -15,6 +15,7 @@ from core.merge import Preflight, open_checkpoint, parse_plan, preflight, run_me
 from core.merge.differences import meaning
 from core.merge.scan import PIECE, count_non_finite, scan_weights
 from tests.unit.merge.models import CONFIG, random_tensors, save, ties_config, to_bf16, write_model, write_pool
+from tests.unit.merge.sharded import split, write_ranks
 
 Pool = tuple[Path, list[Path]]
 
@@ -185,6 +186,19 @@ def test_what_mergekit_itself_runs_is_checked_too(pool: Pool, tmp_path: Path) ->
     assert (found.ok, found.engine, found.memory_expected) == (True, "mergekit", None)
     (pool[1][0] / "model.safetensors").unlink()
     assert not preflight(parse_plan(text, tmp_path), tmp_path / "out").ok
+
+
+def test_a_sharded_state_is_described_as_one(tmp_path: Path) -> None:
+    start = random_tensors(0)
+    base = write_ranks(tmp_path / "base", split(start, 2))
+    member = write_ranks(tmp_path / "member", split(random_tensors(1, base=start), 2))
+    found = checked((base, [member]), tmp_path / "out", scan=True)
+    assert found.ok, found.problems
+    assert [(one.form, one.files, one.vocabulary) for one in found.models] == [
+        ("vLLM sharded state at TP 2", 2, None)
+    ] * 2
+    whole = write_model(tmp_path / "whole", start)
+    assert not checked((base, [whole]), tmp_path / "out").ok
 
 
 def test_the_disk_that_is_expected_is_what_the_merge_writes(pool: Pool, tmp_path: Path) -> None:

@@ -13,7 +13,9 @@ import pytest
 from core.errors import InputError
 from core.merge import parse_plan, run_merge, with_vocabulary
 from core.merge.reproduce import first_difference, reproduce
+from core.merge.verify import verify
 from tests.unit.merge.models import CONFIG, random_tensors, save, ties_config, write_model, write_pool
+from tests.unit.merge.sharded import split, write_ranks
 from tests.unit.merge.test_verify import flip
 
 Pool = tuple[Path, list[Path]]
@@ -65,6 +67,20 @@ def test_a_linear_merge_without_a_base_is_repeated(pool: Pool, tmp_path: Path) -
     entries = "".join(f"  - model: {one}\n    parameters: {{weight: 0.5}}\n" for one in pool[1])
     run_merge(parse_plan(f"merge_method: linear\nmodels:\n{entries}dtype: float32\n", tmp_path), tmp_path / "out")
     assert reproduce(tmp_path / "out").ok
+
+
+def test_a_merge_of_sharded_states_is_verified_and_repeated(tmp_path: Path) -> None:
+    start = random_tensors(0)
+    base = write_ranks(tmp_path / "base", split(start, 2))
+    member = write_ranks(tmp_path / "member", split(random_tensors(1, base=start), 2))
+    out = tmp_path / "out"
+    run_merge(parse_plan(ties_config(base, [member]), tmp_path), out)
+    assert verify(out, inputs=True).ok
+    found = reproduce(out)
+    assert found.ok and [one.file for one in found.files] == [
+        "model-rank-0-part-0.safetensors",
+        "model-rank-1-part-0.safetensors",
+    ]
 
 
 def test_the_recorded_shard_size_and_vocabulary_are_used(tmp_path: Path) -> None:

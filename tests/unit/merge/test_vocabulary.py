@@ -16,6 +16,7 @@ from core.merge import MergeResult, Plan, parse_plan, preflight, run_merge, with
 from core.merge.companions import recipe_fields, shard_metadata
 from core.merge.vocabulary import token_ids
 from tests.unit.merge.models import CONFIG, from_bf16, load, random_tensors, ties_config, write_model
+from tests.unit.merge.sharded import split, write_ranks
 
 EMBEDDING, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
@@ -101,6 +102,15 @@ def test_a_wider_embedding_is_no_question_of_vocabulary(tmp_path: Path) -> None:
     member = write_model(tmp_path / "member", {EMBEDDING: np.zeros((44, 8), np.uint16)})
     said = preflight(plan_of(base, [member]), tmp_path / "out").problems
     assert len(said) == 1 and "--vocabulary" not in said[0]
+
+
+def test_a_slice_of_a_vocabulary_is_not_cut(tmp_path: Path) -> None:
+    base = write_ranks(tmp_path / "base", split(random_tensors(0), 2))
+    larger = CONFIG | {"vocab_size": 100}
+    member = write_ranks(tmp_path / "member", split(random_tensors(1, config=larger), 2, larger), larger)
+    said = preflight(plan_of(base, [member]), tmp_path / "out").problems
+    assert said and any("embed_tokens" in one for one in said)
+    assert not any("--vocabulary" in one for one in said)
 
 
 def give_tokens(folder: Path, **tokens: int) -> None:

@@ -1,0 +1,205 @@
+"""The sample of a preview: raw blocks of the base and of every model that may be merged, read once.
+
+Takes a plan (or its pairing) and a source of bytes; keeps what was read, and what follows from it whatever the knobs:
+magnitudes in order, inner products of the task vectors. `core.preview.estimate` makes figures of it. Writes nothing.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from core.errors import CheckpointError, PlanError
+from core.merge.blocks import codes_of, thread_count
+from core.merge.header import ITEM_SIZES
+from core.merge.pairing import TensorJob, pair, refuse_problems
+from core.merge.plan import Member, Plan
+from core.preview.design import Design, draw
+from core.preview.source import LocalSource, Request, Source
+
+if TYPE_CHECKING:
+    from core.preview.result import Preview
+    from core.preview.tally import Raw
+
+BUDGET = 64_000_000
+"""Bytes that a preview reads at most, unless told otherwise."""
+
+
+@dataclass(eq=False)
+class Sample:
+    """What was read. Its arrays are not to be written to."""
+
+    names: tuple[str, ...]
+    """Tensors, in the order of the merged file."""
+    members: tuple[Path, ...]
+    """Models besides the base, in the order of the rows."""
+    reference: Path
+    """The base, or a linear merge's first model."""
+    seed: int
+    design: Design
+    raw: "Raw"
+    """Row 0 is the base (or a linear merge's first model)."""
+    bytes_read: int
+    warnings: tuple[str, ...] = ()
+    kept: dict[tuple[str, Hashable], Any] = field(default_factory=dict, repr=False)
+    """What `remember` has."""
+
+    def remember(self, kind: str, key: Hashable, make: Callable[[], Any], *, all_keys: bool = False) -> Any:
+        """What `make` gives, made once; of a kind only the latest key is kept, unless all are. Safe in threads."""
+        found = self.kept.get((kind, key))
+        if found is None:
+            found = make()
+            for old in [] if all_keys else [one for one in list(self.kept) if one[0] == kind]:
+                self.kept.pop(old, None)
+            self.kept[kind, key] = found
+        return found
+
+    def estimate(
+        self, weights: Sequence[float], densities: Sequence[float] | None = None, *, scale: float = 1.0,
+        normalize: bool = True, method: str = "ties", members: Sequence[int] | None = None,
+    ) -> "Preview":  # fmt: skip
+        """What a merge would do; see `core.preview.estimate.estimate`."""
+        from core.preview.estimate import estimate
+
+        return estimate(
+            self, weights=weights, densities=densities, scale=scale, normalize=normalize, method=method, members=members
+        )
+
+
+def read_sample(
+    plan: Plan, *, also: Sequence[Path] = (), seed: int = 0, budget: int = BUDGET, block: int | None = None,
+    source: Source | None = None,
+) -> Sample:  # fmt: skip
+    """Read random blocks of the models of a streaming plan, and of `also`, other models that it may come to use.
+
+    `budget` bounds the bytes read; `block` (elements) overrides the size of a block. Raises PlanError for a plan that
+    only mergekit runs, CheckpointError for models that cannot be merged, InputError for too small a budget.
+    """
+    if plan.engine != "streaming":
+        raise PlanError(
+            f"this plan ({plan.reason}) is run by mergekit itself, so its result cannot be previewed. "
+            "Expected ties, task_arithmetic or linear with plain numbers."
+        )
+    known = {one.path for one in plan.members}
+    more = tuple(Member(path, 0.0) for path in also if path not in known)
+    found = pair(replace(plan, members=(*plan.members, *more)))
+    refuse_problems(found)
+    jobs = [one for one in found.jobs if not one.copied and one.duplicate_of is None and one.elements]
+    if not jobs:
+        raise CheckpointError(f"{found.reference.folder}: has no floating-point tensors. There is nothing to preview.")
+    names = tuple(job.name for job in jobs)
+    elements = np.array([job.elements for job in jobs], np.int64)
+    cost = np.array([sum(ITEM_SIZES[one.dtype] for one in dict.fromkeys(job.inputs)) for job in jobs], np.int64)
+    design = draw(names, elements, cost, budget=budget, seed=seed, block=block)
+    source = source or LocalSource()
+    before = source.bytes_read
+    raw = _read(jobs, design, source)
+    paths = tuple(one.path for one in (*plan.members, *more))
+    return Sample(
+        names, paths, found.reference.folder, seed, design, raw, source.bytes_read - before, tuple(found.warnings)
+    )
+
+
+def _read(jobs: Sequence[TensorJob], design: Design, source: Source) -> "Raw":
+    from core.merge.kernels import HALF_TO_FLOAT
+    from core.preview.tally import Raw
+
+    rows = len(jobs[0].inputs)
+    wide = max(min(ITEM_SIZES[one.dtype], 4) for job in jobs for one in job.inputs)
+    data = np.zeros((design.numbers.size, rows, wide * design.block), np.uint8)
+    requests: list[Request] = []
+    doubles: list[tuple[np.ndarray, np.ndarray]] = []
+    copies: list[tuple[slice, int, int]] = []
+    for job, first, taken in zip(jobs, design.first.tolist(), design.taken.tolist(), strict=True):
+        seen: dict[object, int] = {}
+        for row, info in enumerate(job.inputs):
+            if info in seen:
+                copies.append((slice(first, first + taken), row, seen[info]))
+                continue
+            seen[info] = row
+            item = ITEM_SIZES[info.dtype]
+            for at in range(first, first + taken):
+                start = int(design.numbers[at]) * design.block
+                n = min(design.block, job.elements - start)
+                target = data[at, row, : n * min(item, 4)]
+                if item == 8:
+                    double = np.empty(n, np.float64)
+                    doubles.append((double, target))
+                    requests.append(Request(info, start * item, double.data.cast("B")))
+                else:
+                    requests.append(Request(info, start * item, target.data))
+    source.fetch(requests)
+    with np.errstate(over="ignore"):
+        for double, target in doubles:
+            target[:] = double.astype(np.float32).view(np.uint8)
+    for where, row, same in copies:
+        data[where, row] = data[where, same]
+    sizes = design.sizes
+    before = np.cumsum(sizes) - sizes
+    tensor = design.tensor
+    return Raw(
+        data.view(np.uint16), data.view(np.uint32), np.stack([codes_of(job.inputs) for job in jobs]), tensor, sizes,
+        before - before[design.first][tensor], HALF_TO_FLOAT,
+    )  # fmt: skip
+
+
+def picked(sample: Sample, members: tuple[int, ...]) -> "Raw":
+    """The blocks of the base and some members only, in that order; the last choice is kept."""
+    if members == tuple(range(len(sample.members))):
+        return sample.raw
+
+    def make() -> "Raw":
+        rows = [0, *(one + 1 for one in members)]
+        raw32 = np.ascontiguousarray(sample.raw.raw32[:, rows])
+        codes = np.ascontiguousarray(sample.raw.codes[:, rows])
+        return sample.raw._replace(raw32=raw32, raw16=raw32.view(np.uint16), codes=codes)
+
+    found: Raw = sample.remember("raw", members, make)
+    return found
+
+
+def inner_products(sample: Sample) -> np.ndarray:
+    """Inner products of all members' task vectors over each block: float64 (n, members, members); made once."""
+    raw, n = sample.raw, sample.design.numbers.size
+
+    def make() -> np.ndarray:
+        products = np.empty((n, len(sample.members), len(sample.members)))
+
+        def work(part: np.ndarray) -> None:
+            for at in np.array_split(part, max(1, len(part) // 64)):
+                deltas = _deltas(raw, at, sample.design.block)
+                products[at] = deltas @ deltas.transpose(0, 2, 1)
+
+        in_threads(work, n)
+        return products
+
+    found: np.ndarray = sample.remember("products", (), make)
+    return found
+
+
+def _deltas(raw: "Raw", at: np.ndarray, block: int) -> np.ndarray:
+    """Task vectors over some blocks: float64 (blocks, members, block); zero past a block's end."""
+    codes = raw.codes[raw.tensor[at]]
+    values = np.zeros((at.size, codes.shape[1], block), np.float32)
+    for code in np.unique(codes).tolist():
+        here = codes == code
+        if code == 2:
+            values[here] = raw.raw32[at][here].view(np.float32)[:, :block]
+        else:
+            half = raw.raw16[at][here][:, :block]
+            bits = half.astype(np.uint32) << 16 if code == 0 else raw.table[half]
+            values[here] = bits.view(np.float32)
+    deltas = (values[:, 1:] - values[:, :1]).astype(np.float64)
+    deltas[np.arange(block) >= raw.sizes[at][:, None, None] + np.zeros((1, deltas.shape[1], 1), np.int64)] = 0
+    return deltas
+
+
+def in_threads(work: Callable[[np.ndarray], None], n: int) -> None:
+    """Run `work` on a share of 0 … n in each thread, several shares a thread."""
+    threads = thread_count()
+    parts = [one for one in np.array_split(np.arange(n), min(n, 4 * threads)) if one.size]
+    with ThreadPoolExecutor(threads, thread_name_prefix="preview") as pool:
+        list(pool.map(work, parts))
