@@ -22,7 +22,9 @@ from core.merge.writer import WrittenFile, write_text
 TIE_RULE = (
     "exactly k = int(density·n) are kept per tensor and member, at least 1; equal |δ| go to the lowest flat index"
 )
-WHOLE_TIE_RULE = "of each member's whole vector, every |δ| that is not below the (n − k)-th smallest is kept, k = int(density·n)"
+WHOLE_TIE_RULE = (
+    "of each member's whole vector, every |δ| that is not below the (n − k)-th smallest is kept, k = int(density·n)"
+)
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.model", "added_tokens.json",
     "vocab.json", "merges.txt", "vocab.txt", "spiece.model", "tekken.json", "chat_template.jinja", "chat_template.json",
@@ -224,8 +226,8 @@ def model_card(plan: Plan, name: str, totals: Mapping[str, Any], warnings: Seque
     """The model card, Markdown with the Hub's front matter."""
     lines = [
         "---", "library_name: transformers", "tags:", "- merge", "- mergekit", "- mergescope", "---", f"# {name}", "",
-        f"A merge of {len(plan.members)} checkpoints by `{plan.method}`{_dialect(plan)}, made by Mergescope {core.__version__} "
-        f"({plan.engine} engine).", "",
+        f"A merge of {len(plan.members)} checkpoints by `{plan.method}`{_dialect(plan)}, made by Mergescope "
+        f"{core.__version__} ({plan.engine} engine).", "",
     ]  # fmt: skip
     if plan.base:
         lines += [f"Base: `{plan.base.name}`", ""]

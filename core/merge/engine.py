@@ -80,7 +80,7 @@ class StreamingEngine:
     ) -> None:
         """`block` (elements, rounded up to sub-blocks of 65,536), `threads` and `memory` (bytes, all of the process)
         change speed only. Without `figures` nothing is counted but what is not finite."""
-        self._plan, self._pairing = plan, pairing
+        self._plan, self.pairing = plan, pairing
         self._threads = threads or thread_count()
         self._in_flight = self._threads + 2
         rows = len(plan.members) + 1
@@ -100,10 +100,10 @@ class StreamingEngine:
         self.warnings: list[str] = []
 
     def __enter__(self) -> "StreamingEngine":
-        for job in self._pairing.jobs:
+        for job in self.pairing.jobs:
             for info in job.inputs:
                 self.files.open(info.file)
-        for pair in self._pairing.equal:
+        for pair in self.pairing.equal:
             self.files.open(pair.first.file)
             self.files.open(pair.second.file)
         return self
@@ -116,7 +116,7 @@ class StreamingEngine:
         """What the `paper` and `sum` dialects must know of whole models before the first tensor is merged."""
         if self._plan.dialect == "mergekit" or self._plan.method != "ties":
             return
-        jobs = [job for job in self._pairing.jobs if not job.copied and job.duplicate_of is None and job.elements]
+        jobs = [job for job in self.pairing.jobs if not job.copied and job.duplicate_of is None and job.elements]
         whole = WholeModels(
             jobs, lambda job: ManyBlocks(job.inputs, self.files, self._buffers, self._pool, self._block)
         )
@@ -125,11 +125,11 @@ class StreamingEngine:
 
     def check_equal(self) -> None:
         """Check the equalities that the pairing could not, before anything is written; raises CheckpointError."""
-        for pair in self._pairing.equal:
+        for pair in self.pairing.equal:
             if not self._same(pair):
                 raise CheckpointError(pair.problem)
-        jobs = {job.name: job for job in self._pairing.jobs}
-        for index, job in enumerate(self._pairing.jobs):
+        jobs = {job.name: job for job in self.pairing.jobs}
+        for index, job in enumerate(self.pairing.jobs):
             source = jobs.get(job.duplicate_of or "")
             if source is None:
                 continue
@@ -138,7 +138,7 @@ class StreamingEngine:
                     f"{job.name} differs from {source.name} in some model although config.json ties them: "
                     "it is merged on its own."
                 )
-                self._pairing.jobs[index] = TensorJob(job.name, job.shape, job.inputs, job.out_dtype)
+                self.pairing.jobs[index] = TensorJob(job.name, job.shape, job.inputs, job.out_dtype)
 
     def _same(self, pair: Equal) -> bool:
         one, two = pair.first, pair.second
@@ -203,7 +203,7 @@ class StreamingEngine:
 
     def _work(self, done: int) -> Iterator[Callable[[], _Block]]:
         self._warn_small()
-        for job in self._pairing.jobs[done:]:
+        for job in self.pairing.jobs[done:]:
             if job.copied:
                 for start, n in spans(job.nbytes, COPY_BYTES) or [(0, 0)]:
                     yield partial(self._copy, job, start, n)
@@ -216,10 +216,10 @@ class StreamingEngine:
                 yield partial(self._part, job, start, n, kept)
 
     def _warn_small(self) -> None:
-        small = [
-            job for job in self._pairing.jobs
-            if not job.copied and self._kept is None and any(0 < one < 1 and int(one * job.elements) == 0 for one in self._densities)
-        ]  # fmt: skip
+        if self._kept is not None:
+            return
+        jobs = [job for job in self.pairing.jobs if not job.copied]
+        small = [job for job in jobs if any(0 < one < 1 and int(one * job.elements) == 0 for one in self._densities)]
         if small:
             more = f" (and {len(small) - 1} more)" if len(small) > 1 else ""
             self.warnings.append(

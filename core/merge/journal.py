@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import core
-from core.errors import MergescopeError
 from core.merge.companions import recipe_fields
 from core.merge.figures import TensorFigures
 from core.merge.pairing import TensorJob

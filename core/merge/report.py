@@ -57,9 +57,7 @@ def row_of(
 
 def rows_of(figures: Sequence["TensorFigures"]) -> list[dict[str, Any]]:
     """The report's rows, sorted by layer and name."""
-    rows = [
-        row_of(one.rounding.row(one.job.name), one.job.shape, one) for one in figures
-    ]
+    rows = [row_of(one.rounding.row(one.job.name), one.job.shape, one) for one in figures]
     return sorted(rows, key=lambda row: (row["layer"], row["name"]))
 
 

@@ -79,7 +79,7 @@ def _stream(request: Request, found: Pairing, restart: bool) -> MergeResult:
         check_space(request.out, needed)
         with working_folder(request.out, overwrite=request.overwrite, resume=resume) as work:
             journal = Journal(work, identity)
-            merged = merge_weights(work, engine, request, found, journal, hashes)
+            merged = merge_weights(work, engine, request, journal, hashes)
             warnings = _all_warnings(request.plan, found, merged.figures, engine.warnings)
             written = _write_companions(work, request, found, merged, warnings)
             request.progress("publishing", 0, 1, "folder")

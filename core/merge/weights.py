@@ -33,9 +33,10 @@ class Merged:
 
 
 def merge_weights(
-    work: Path, engine: StreamingEngine, request: Request, found: Pairing, journal: Journal, hashes: InputHashes
+    work: Path, engine: StreamingEngine, request: Request, journal: Journal, hashes: InputHashes
 ) -> Merged:
     """Merge what the journal does not have, and write it; raises as `StreamingEngine.run` and `ShardWriter`."""
+    found = engine.pairing
     metadata = _metadata(request, found, _inputs(found, hashes)) if hashes.known else shard_metadata(request.plan)
     progress = _Journalled(journal, found.jobs)
     writer = ShardWriter(work, found.jobs, request.shard_size, metadata, on_synced=progress.synced)
