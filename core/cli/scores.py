@@ -129,7 +129,7 @@ def align(
         return
     print(table([[one.kind, one.checkpoint, len(one.tasks), one.sentence] for one in problems], PROBLEM_HEAD))
     if settled is not None:
-        print(f"\n{len(settled.tasks):,} tasks kept, {len(settled.dropped):,} dropped: {join(settled.dropped[:8])}")
+        print(f"\nkept     {len(settled.tasks):,} of {len(scores.tasks):,} tasks; dropped: {join(settled.dropped[:8])}")
         print(f"choices  {join([f'{name} {value}' for name, value in settled.choices.items()])}")
     _warn(scores.warnings)
 
