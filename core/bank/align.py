@@ -155,11 +155,7 @@ def align(
     how, value = _parse(choice)
     problems = tuple(find_problems(scores))
     _check_choices(problems, duplicates, outside, prompts)
-    settle = _Settle(duplicates, outside, value)
-    usual = _usual_prompts(scores) if prompts == "same" else {}
-    kept = [
-        [settle.cell(cells.get(task, []), usual.get(task)) for task in scores.tasks] for cells in scores.cells.values()
-    ]
+    kept = _Settle(duplicates, outside, value).cells(scores, _usual_prompts(scores) if prompts == "same" else {})
     counts = np.array([[len(cell) for cell in row] for row in kept], dtype=np.int64).reshape(len(kept), -1)
     whole: np.ndarray = np.asarray(counts.all(axis=0)) if how == "intersect" else np.ones(len(scores.tasks), dtype=bool)
     if not whole.any():
@@ -221,6 +217,13 @@ class _Settle:
 
     def __init__(self, duplicates: str | None, outside: str | None, value: float | None) -> None:
         self._duplicates, self._outside, self._value = duplicates, outside, value
+
+    def cells(self, scores: ScoreSet, usual: dict[str, _Prompt]) -> list[list[list[float]]]:
+        """As `cell`, for every checkpoint and task."""
+        return [
+            [self.cell(cells.get(task, []), usual.get(task)) for task in scores.tasks]
+            for cells in scores.cells.values()
+        ]
 
     def cell(self, rows: Sequence[ScoreRow], usual: _Prompt | None) -> list[float]:
         """One score a sample, in the order of sample numbers."""
