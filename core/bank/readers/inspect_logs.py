@@ -81,7 +81,7 @@ def _scores(source: Source, options: ReadOptions, header: Mapping[str, Any], sam
     config = spec.get("config")
     limit = config.get("limit") if isinstance(config, dict) else None
     if limit is not None:
-        found.limited[checkpoint] = f"{found.group or source.path.name} was run with a limit of {limit!r:.40} samples"
+        found.limited[checkpoint] = f"{found.group or source.path.name} was run with limit {limit!r:.40}"
     return found
 
 
