@@ -29,7 +29,7 @@ class Slices:
         try:
             self._memory = memory or _share(device)
             self._lanes = Lanes(device)
-        except RuntimeError as problem:
+        except (RuntimeError, AssertionError) as problem:  # the latter from a torch without CUDA
             raise DeviceLost(f"{device} cannot be used: {first_line(problem)}") from None
         self._lock = threading.Lock()
 
