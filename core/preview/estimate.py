@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from core.errors import CheckpointError, InputError
-from core.merge.blocks import SUB_BLOCK
 from core.merge.config import STREAMING
 from core.merge.engine import divisor_of
 from core.merge.plan import AUTO, Member, Plan
@@ -131,7 +130,6 @@ def _merge(raw: "Raw", limits: "Limits", rule: "Rule", block: int) -> tuple[_Col
     n, members = limits.at.size, rule.weights.size
     columns = _Columns(np.empty((n, SHARED_COUNT)), np.empty((n, members, EACH_COUNT)))
     bad = np.zeros((n, members + 1), np.int64)
-    assert block <= SUB_BLOCK
 
     def work(part: np.ndarray) -> None:
         figures, out = Figures.zeros(members, block), np.empty(block, np.uint32)
