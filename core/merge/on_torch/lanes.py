@@ -16,8 +16,10 @@ from torch import Tensor
 LANES = 3
 """Blocks on the device at a time: one comes, one is worked on, one goes."""
 STAGING_BYTES = 64 << 20
-"""Page-locked memory of a lane; more only where one sub-block of all rows is larger."""
-ALIGNED = 256
+"""Page-locked memory of a lane, a power of two as torch rounds up to one; more only where a sub-block is larger."""
+ALIGNED = 64
+GAPS = 1 << 16
+"""Bytes that aligning the rows may waste: enough for a thousand of them."""
 
 
 class Lane:
@@ -31,10 +33,10 @@ class Lane:
         self._used = 0
 
     def begin(self, nbytes: int) -> None:
-        """Begin a slice that stages at most so many bytes; nothing of an earlier one may still be on its way."""
+        """Begin a slice that stages so many bytes; nothing of an earlier one may still be on its way."""
         self._used = 0
-        if self._cuda and self._staging.numel() < nbytes:
-            self._staging = torch.empty(max(STAGING_BYTES, nbytes), dtype=torch.uint8, pin_memory=True)
+        if self._cuda and self._staging.numel() < nbytes + GAPS:
+            self._staging = torch.empty(max(STAGING_BYTES, nbytes + GAPS), dtype=torch.uint8, pin_memory=True)
 
     def send(self, host: np.ndarray) -> Tensor:
         """A contiguous integer array on the device; on the CPU a view of it, to be left unchanged."""
@@ -58,13 +60,8 @@ class Lane:
 
     def _room(self, dtype: torch.dtype, n: int) -> Tensor:
         begin, size = self._used, n * dtype.itemsize
-        self._used = staged(begin + size)
+        self._used = -(-(begin + size) // ALIGNED) * ALIGNED
         return self._staging[begin : begin + size].view(dtype)
-
-
-def staged(nbytes: int) -> int:
-    """Bytes that so many take in the staging memory."""
-    return -(-nbytes // ALIGNED) * ALIGNED
 
 
 class Lanes:

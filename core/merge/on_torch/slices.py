@@ -10,7 +10,7 @@ import torch
 
 from core.merge.kernels.layout import SUB_BLOCK
 from core.merge.on_torch.device import GIB, DeviceLost, describe, first_line
-from core.merge.on_torch.lanes import LANES, STAGING_BYTES, Lane, Lanes
+from core.merge.on_torch.lanes import GAPS, LANES, STAGING_BYTES, Lane, Lanes
 
 LARGEST = 2 * GIB
 """Device memory for a slice: beyond some million elements larger ones are no faster."""
@@ -33,16 +33,16 @@ class Slices:
             raise DeviceLost(f"{device} cannot be used: {first_line(problem)}") from None
         self._lock = threading.Lock()
 
-    def for_each(self, n: int, per_element: int, rows: int, work: Work) -> None:
-        """Work on n elements in order; each takes `per_element` bytes of the device, and `rows` of 4 bytes are staged.
+    def for_each(self, n: int, per_element: int, staged: int, work: Work) -> None:
+        """Work on n elements in order; each takes `per_element` bytes of the device, and `staged` ones of a lane.
 
         Raises DeviceLost when one sub-block does not fit, or the device fails.
         """
         with self._lanes.borrow() as lane:
             start = 0
             while start < n:
-                size = min(n - start, self._largest(per_element, rows))
-                done = self._attempt(lane, start, size, rows, work)
+                size = min(n - start, self._largest(per_element, staged))
+                done = self._attempt(lane, start, size, staged, work)
                 if done is None:
                     self._shrink(size, per_element)
                     continue
@@ -50,10 +50,10 @@ class Slices:
                     return
                 start += size
 
-    def _attempt(self, lane: Lane, start: int, size: int, rows: int, work: Work) -> bool | None:
+    def _attempt(self, lane: Lane, start: int, size: int, staged: int, work: Work) -> bool | None:
         """What the work said; None when the device was full."""
         try:
-            lane.begin(4 * rows * size + rows * 512)
+            lane.begin(staged * size)
             return work(lane, start, size)
         except torch.OutOfMemoryError:
             pass
@@ -70,8 +70,8 @@ class Slices:
             raise DeviceLost(f"{self._device} stopped working: {first_line(problem)}") from None
         return None
 
-    def _largest(self, per_element: int, rows: int) -> int:
-        fitting = min(self._memory // per_element, STAGING_BYTES // (4 * rows + 1))
+    def _largest(self, per_element: int, staged: int) -> int:
+        fitting = min(self._memory // per_element, (STAGING_BYTES - GAPS) // staged)
         return max(SUB_BLOCK, fitting // SUB_BLOCK * SUB_BLOCK)
 
     def _shrink(self, size: int, per_element: int) -> None:
