@@ -207,6 +207,8 @@ def test_what_cannot_be_previewed_is_said(bank: tuple[Path, list[Path]], tmp_pat
     for weights, more in wrong:
         with pytest.raises(InputError):
             sample.estimate(weights, **more)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="dialect paper"):
+        estimate_plan(sample, replace(plan, dialect="paper"))
     with pytest.raises(InputError, match="not among the models"):
         estimate_plan(sample, plan_of(base, [tmp_path], [1.0]))
 
