@@ -155,34 +155,35 @@ def align(
     how, value = _parse(choice)
     problems = tuple(find_problems(scores))
     _check_choices(problems, duplicates, outside, prompts)
-    shape = (len(scores.checkpoints), len(scores.tasks))
-    usual = _usual_prompts(scores) if prompts == "same" else {}
-    settle = _Settle(duplicates, outside, value)
-    kept = [
-        [settle.cell(scores.cells[who].get(task, []), usual.get(task)) for task in scores.tasks]
-        for who in scores.checkpoints
-    ]
-    counts = np.array([[len(cell) for cell in row] for row in kept], dtype=np.int64).reshape(shape)
-    whole: np.ndarray = np.asarray(counts.all(axis=0)) if how == "intersect" else np.ones(shape[1], dtype=bool)
+    kept = _Settle(duplicates, outside, value).cells(scores, _usual_prompts(scores) if prompts == "same" else {})
+    counts = np.array([[len(cell) for cell in row] for row in kept], dtype=np.int64).reshape(len(kept), -1)
+    whole: np.ndarray = np.asarray(counts.all(axis=0)) if how == "intersect" else np.ones(len(scores.tasks), dtype=bool)
     if not whole.any():
         raise BankError(_nothing_left(scores, counts, problems))
     columns = [int(one) for one in np.flatnonzero(whole)]
     least = counts.min(axis=0) if how == "intersect" else counts.max(axis=0)
-    means = np.full((shape[0], len(columns)), np.nan if value is None else value)
-    for row in range(shape[0]):
-        for at, column in enumerate(columns):
-            if cell := kept[row][column][: int(least[column])]:
-                means[row, at] = math.fsum(cell) / len(cell)
     return Aligned(
         checkpoints=scores.checkpoints,
         tasks=tuple(scores.tasks[one] for one in columns),
         scenarios=tuple(scores.scenarios[scores.tasks[one]] for one in columns),
-        scores=means,
+        scores=_means(kept, columns, least, np.nan if value is None else value),
         samples=np.minimum(counts, least)[:, columns],
         choices=_choices(choice.strip(), duplicates, outside, prompts, problems),
         problems=problems,
         dropped=tuple(task for task, keep in zip(scores.tasks, whole, strict=True) if not keep),
     )
+
+
+def _means(
+    kept: Sequence[Sequence[list[float]]], columns: Sequence[int], least: np.ndarray, empty: float
+) -> np.ndarray:
+    """Mean of the first samples of each cell, as many as `least` says of its task; `empty` where there are none."""
+    means = np.full((len(kept), len(columns)), empty)
+    for row, cells in enumerate(kept):
+        for at, column in enumerate(columns):
+            if cell := cells[column][: int(least[column])]:
+                means[row, at] = math.fsum(cell) / len(cell)
+    return means
 
 
 def _parse(choice: str) -> tuple[str, float | None]:
@@ -216,6 +217,13 @@ class _Settle:
 
     def __init__(self, duplicates: str | None, outside: str | None, value: float | None) -> None:
         self._duplicates, self._outside, self._value = duplicates, outside, value
+
+    def cells(self, scores: ScoreSet, usual: dict[str, _Prompt]) -> list[list[list[float]]]:
+        """As `cell`, for every checkpoint and task."""
+        return [
+            [self.cell(cells.get(task, []), usual.get(task)) for task in scores.tasks]
+            for cells in scores.cells.values()
+        ]
 
     def cell(self, rows: Sequence[ScoreRow], usual: _Prompt | None) -> list[float]:
         """One score a sample, in the order of sample numbers."""

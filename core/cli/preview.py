@@ -106,6 +106,6 @@ def _read(found: "Preview", seconds: float) -> str:
     share = found.design.sizes.sum() / found.design.elements.sum()
     kind = "exact" if found.exact else f"95 % intervals; {exact:,} of {tensors:,} tensors were read whole and are exact"
     return (
-        f"{kind}. Read {found.bytes_read:,} bytes, {100 * share:.2g} % of the elements, in "
+        f"{kind}. Read {found.bytes_read:,} bytes, {100 * share:.3g} % of the elements, in "
         f"{found.design.numbers.size:,} blocks (seed {found.seed}) in {seconds:.1f} s."
     )

@@ -13,6 +13,7 @@ from core.cli.output import cell, emit, note, table
 from core.errors import InputError
 
 if TYPE_CHECKING:
+    from core.bank.align import Aligned
     from core.bank.readers import ScoreSet
 
 READ_EXAMPLE = "Example: python -m core scores read evals --filter strict-match --json"
@@ -30,6 +31,16 @@ MetricOption = Annotated[
 SoftOption = Annotated[bool, typer.Option("--soft", help="AppWorld: the share of a task's tests that passed.")]
 ErrorsOption = Annotated[
     bool, typer.Option("--mask-errors", help="SWE-bench: runs that failed are unscored instead of 0.")
+]
+TasksOption = Annotated[
+    str | None, typer.Option(metavar="HOW", help="Tasks that not all have scored: intersect, mask or impute:VALUE.")
+]
+DuplicatesOption = Annotated[str | None, typer.Option(metavar="HOW", help="Samples scored twice: first or mean.")]
+OutsideOption = Annotated[
+    str | None, typer.Option(metavar="HOW", help="Scores outside [0, 1]: clamp, or mask as unscored.")
+]
+PromptsOption = Annotated[
+    str, typer.Option(metavar="HOW", help="Tasks asked differently: same leaves them out, any compares them.")
 ]
 
 group = typer.Typer(
@@ -89,17 +100,10 @@ def read(
 def align(
     paths: PathsArgument,
     *,
-    tasks: Annotated[
-        str | None,
-        typer.Option(metavar="HOW", help="Tasks that not all have scored: intersect, mask or impute:VALUE."),
-    ] = None,
-    duplicates: Annotated[str | None, typer.Option(metavar="HOW", help="Samples scored twice: first or mean.")] = None,
-    outside: Annotated[
-        str | None, typer.Option(metavar="HOW", help="Scores outside [0, 1]: clamp, or mask as unscored.")
-    ] = None,
-    prompts: Annotated[
-        str, typer.Option(metavar="HOW", help="Tasks asked differently: same leaves them out, any compares them.")
-    ] = "same",
+    tasks: TasksOption = None,
+    duplicates: DuplicatesOption = None,
+    outside: OutsideOption = None,
+    prompts: PromptsOption = "same",
     format_name: FormatOption = None,
     filter_name: FilterOption = None,
     metric: MetricOption = None,
@@ -115,21 +119,14 @@ def align(
     if tasks is None and (duplicates, outside) != (None, None):
         raise InputError("--duplicates and --outside settle something only together with --tasks.")
     problems = find_problems(scores)
-    found = _described(scores) | {"problems": [one.as_dict() for one in problems], "warnings": list(scores.warnings)}
     settled = settle(scores, tasks, duplicates=duplicates, outside=outside, prompts=prompts) if tasks else None
-    if settled is not None:
-        matrix = {
-            who: dict(zip(settled.tasks, row, strict=True))
-            for who, row in zip(settled.checkpoints, settled.scores.tolist(), strict=True)
-        }
-        found |= {"tasks": list(settled.tasks), "dropped": list(settled.dropped), "scores": matrix}
-        found |= {"choices": settled.choices}
     if as_json:
-        emit(found)
+        described = _described(scores) | {"problems": [one.as_dict() for one in problems]}
+        emit(described | {"warnings": list(scores.warnings)} | (_settled(settled) if settled is not None else {}))
         return
     print(table([[one.kind, one.checkpoint, len(one.tasks), one.sentence] for one in problems], PROBLEM_HEAD))
     if settled is not None:
-        print(f"\n{len(settled.tasks):,} tasks kept, {len(settled.dropped):,} dropped: {join(settled.dropped[:8])}")
+        print(f"\nkept     {len(settled.tasks):,} of {len(scores.tasks):,} tasks; dropped: {join(settled.dropped[:8])}")
         print(f"choices  {join([f'{name} {value}' for name, value in settled.choices.items()])}")
     _warn(scores.warnings)
 
@@ -141,6 +138,16 @@ def _scores(paths: list[Path], **options: Any) -> "ScoreSet":
     from core.bank.readers import ReadOptions, read_scores
 
     return read_scores(paths, ReadOptions(**options))
+
+
+def _settled(found: "Aligned") -> dict[str, Any]:
+    rows = zip(found.checkpoints, found.scores.tolist(), strict=True)
+    return {
+        "tasks": list(found.tasks),
+        "dropped": list(found.dropped),
+        "scores": {who: dict(zip(found.tasks, row, strict=True)) for who, row in rows},
+        "choices": found.choices,
+    }
 
 
 def _described(scores: "ScoreSet") -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import InputError
+from core.merge.blocks import SUB_BLOCK
 
 BLOCKS = (2048, 1024, 512, 256, 128, 64)
 """Elements a block may have: the largest is taken that leaves `WANTED` blocks a tensor."""
@@ -63,8 +64,10 @@ def draw(
     """Choose blocks at random. `elements` and `cost` (bytes of one element over all models) are int64 (tensors,).
 
     The blocks of a tensor depend on the seed, its name and how many are taken, not on the other tensors.
-    Raises InputError when even the fewest blocks do not fit `budget` bytes.
+    Raises InputError when even the fewest blocks do not fit `budget` bytes, and for a `block` (elements) out of range.
     """
+    if block is not None and not 1 <= block <= SUB_BLOCK:
+        raise InputError(f"a block has from 1 to {SUB_BLOCK:,} elements, found {block}.")
     size, taken = _allocate(elements, cost, budget, (block,) if block else BLOCKS)
     blocks = -(-elements // size)
     numbers = []

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from core.errors import CheckpointError, InputError
-from core.merge.blocks import SUB_BLOCK
+from core.errors import CheckpointError, InputError, PlanError
 from core.merge.config import STREAMING
-from core.merge.engine import divisor_of
 from core.merge.plan import AUTO, Member, Plan
 from core.preview.intervals import Both, Bounds, Column, Strata, cosines, norms, shares
 from core.preview.result import EACH_MEMBER, SHARES, Preview
@@ -61,6 +59,8 @@ def estimate(
     `weights` and `densities` (1 by default; only `ties` trims) are one a member. Raises InputError for numbers that do
     not fit, CheckpointError where a value that was read is NaN or infinite.
     """
+    from core.preview.tally import rule_of
+
     started = time.perf_counter()
     places = tuple(range(len(sample.members))) if members is None else tuple(int(one) for one in members)
     kept = [1.0] * len(places) if densities is None else list(densities)
@@ -74,7 +74,7 @@ def estimate(
     plan = Plan(method, None, chosen, normalize, float(scale), "float32", AUTO, "streaming", "")
     raw = picked(sample, places)
     trimmed = trimming(sample, raw, places, tuple(one.density for one in plan.members))
-    rule = _rule(plan)
+    rule = rule_of(plan)
     columns, bad = _merge(raw, trimmed.limits, rule, sample.design.block)
     _refuse_bad(sample, places, bad)
     adjusted = columns if trimmed.near is None else _adjust(columns, trimmed, rule, sample)
@@ -87,7 +87,12 @@ def estimate(
 
 
 def estimate_plan(sample: Sample, plan: Plan) -> Preview:
-    """Estimate a plan whose models the sample has. Raises InputError where it does not, else as `estimate`."""
+    """Estimate a plan whose models the sample has. Raises InputError where it does not, else as `estimate`.
+
+    Raises PlanError for the dialects that trim and vote over whole models.
+    """
+    if plan.dialect != "mergekit" and plan.method == "ties":
+        raise PlanError(f"dialect {plan.dialect} trims over whole models, which a preview does not. Expected mergekit.")
     missing = [one.path for one in plan.members if one.path not in sample.members]
     if missing:
         raise InputError(f"{missing[0]}: is not among the models of this sample. Read a new one.")
@@ -116,13 +121,6 @@ def _check(sample: Sample, places: tuple[int, ...], weights: list[float], densit
         raise InputError("weights must be finite numbers, densities from 0 to 1.")
 
 
-def _rule(plan: Plan) -> "Rule":
-    from core.preview.tally import rule_of
-
-    weights = np.array([one.weight for one in plan.members], np.float32)
-    return rule_of(plan.method, weights, divisor_of(plan, weights), plan.scale)
-
-
 def _merge(raw: "Raw", limits: "Limits", rule: "Rule", block: int) -> tuple[_Columns, np.ndarray]:
     """Block sums, and int64 (n, rows) values that are not finite."""
     from core.merge.kernels import Figures
@@ -131,7 +129,6 @@ def _merge(raw: "Raw", limits: "Limits", rule: "Rule", block: int) -> tuple[_Col
     n, members = limits.at.size, rule.weights.size
     columns = _Columns(np.empty((n, SHARED_COUNT)), np.empty((n, members, EACH_COUNT)))
     bad = np.zeros((n, members + 1), np.int64)
-    assert block <= SUB_BLOCK
 
     def work(part: np.ndarray) -> None:
         figures, out = Figures.zeros(members, block), np.empty(block, np.uint32)

@@ -102,7 +102,7 @@ class Strata:
         parts = self.expand**2 * spread.variance
         below = (parts**2 / spread.freedom).sum(axis=0)
         total = parts.sum(axis=0)
-        return Spread(total, np.divide(total**2, below, out=np.full_like(total, 1.0), where=below > 0))
+        return Spread(total, np.divide(total**2, below, out=np.full_like(total, MOST_FREEDOM), where=below > 0))
 
 
 def t_of(freedom: np.ndarray) -> np.ndarray:
@@ -243,11 +243,13 @@ def cosines(strata: Strata, products: np.ndarray) -> Both:
     with np.errstate(divide="ignore", invalid="ignore"):
         spread = strata.spread(_residuals(Pairs(*(part[strata.tensor] for part in sums)), blocks, 1.0))
         alike = np.broadcast_to(strata.taken / strata.unread, spread.variance.shape)
-        tensors = _fisher(sums, spread, alike, strata.unread)
+        tensors = _fisher(sums, spread, strata.unread / strata.sampled, alike, strata.unread)
         spread = strata.combine(strata.spread(_residuals(whole, blocks, weight)))
         parts = np.where(strata.unread > 0, strata.expand * strata.taken, 0)
         even = parts.sum() ** 2 / (strata.expand**2 * strata.taken * strata.unread).sum()
-        total = _fisher(whole, spread, np.full_like(spread.variance, even), strata.unread.max(axis=0))
+        least = strata.expand**2 * strata.unread * sums.one * sums.two / strata.sampled
+        least = least.sum(axis=0) / (whole.one * whole.two)
+        total = _fisher(whole, spread, least, np.full_like(spread.variance, even), strata.unread.max(axis=0))
     return Both(tensors, total)
 
 
@@ -275,15 +277,18 @@ def _residuals(sums: Pairs, blocks: Pairs, weight: np.ndarray | float) -> np.nda
     return _jackknifed(blocks.cross - sums.cosine * sums.size * own, weight * own)
 
 
-def _fisher(sums: Pairs, spread: Spread, alike: np.ndarray, unread: np.ndarray) -> Bounds:
+def _fisher(sums: Pairs, spread: Spread, least: np.ndarray, alike: np.ndarray, unread: np.ndarray) -> Bounds:
+    """`least` is the variance that Fisher's z has where elements are independent; sparse vectors may show none."""
     cosine = sums.cosine
     room = 1 - cosine**2
     same = room < 1e-9
     z = np.arctanh(np.where(same, 0, cosine))
-    step = t_of(spread.freedom) * np.sqrt(spread.variance) / sums.size / np.where(same, 1, room)
+    variance = np.maximum(spread.variance / (sums.size * np.where(same, 1, room)) ** 2, least)
+    step = t_of(spread.freedom) * np.sqrt(variance)
     low, high = np.tanh(z - step), np.tanh(z + step)
     edge = 2 * wilson(np.zeros_like(cosine), alike, t_of(alike - 1))[1]
     low = np.where(same, np.where(cosine > 0, cosine - edge, cosine), low)
     high = np.where(same, np.where(cosine > 0, cosine, cosine + edge), high)
-    exact = (unread == 0) & np.isfinite(cosine)
-    return Bounds(cosine, np.where(exact, cosine, low), np.where(exact, cosine, high))
+    unknown = np.isnan(cosine)
+    low, high = np.where(unknown, -1.0, low), np.where(unknown, 1.0, high)
+    return Bounds(cosine, np.where(unread == 0, cosine, low), np.where(unread == 0, cosine, high))

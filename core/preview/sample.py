@@ -110,39 +110,37 @@ def _read(jobs: Sequence[TensorJob], design: Design, source: Source) -> "Raw":
     rows = len(jobs[0].inputs)
     wide = max(min(ITEM_SIZES[one.dtype], 4) for job in jobs for one in job.inputs)
     data = np.zeros((design.numbers.size, rows, wide * design.block), np.uint8)
+    room, width = data.reshape(-1).data, wide * design.block
     requests: list[Request] = []
-    doubles: list[tuple[np.ndarray, np.ndarray]] = []
+    doubles: list[tuple[np.ndarray, memoryview]] = []
     copies: list[tuple[slice, int, int]] = []
+    starts, sizes = (design.numbers * design.block).tolist(), design.sizes.tolist()
     for job, first, taken in zip(jobs, design.first.tolist(), design.taken.tolist(), strict=True):
-        seen: dict[object, int] = {}
         for row, info in enumerate(job.inputs):
-            if info in seen:
-                copies.append((slice(first, first + taken), row, seen[info]))
+            same = job.inputs.index(info)
+            if same < row:
+                copies.append((slice(first, first + taken), row, same))
                 continue
-            seen[info] = row
             item = ITEM_SIZES[info.dtype]
             for at in range(first, first + taken):
-                start = int(design.numbers[at]) * design.block
-                n = min(design.block, job.elements - start)
-                target = data[at, row, : n * min(item, 4)]
+                place = (at * rows + row) * width
+                target = room[place : place + sizes[at] * min(item, 4)]
                 if item == 8:
-                    double = np.empty(n, np.float64)
+                    double = np.empty(sizes[at], np.float64)
                     doubles.append((double, target))
-                    requests.append(Request(info, start * item, double.data.cast("B")))
-                else:
-                    requests.append(Request(info, start * item, target.data))
+                    target = double.data.cast("B")
+                requests.append(Request(info, starts[at] * item, target))
     source.fetch(requests)
     with np.errstate(over="ignore"):
         for double, target in doubles:
-            target[:] = double.astype(np.float32).view(np.uint8)
+            target[:] = double.astype(np.float32).data.cast("B")
     for where, row, same in copies:
         data[where, row] = data[where, same]
-    sizes = design.sizes
-    before = np.cumsum(sizes) - sizes
+    before = np.cumsum(design.sizes) - design.sizes
     tensor = design.tensor
     return Raw(
-        data.view(np.uint16), data.view(np.uint32), np.stack([codes_of(job.inputs) for job in jobs]), tensor, sizes,
-        before - before[design.first][tensor], HALF_TO_FLOAT,
+        data.view(np.uint16), data.view(np.uint32), np.stack([codes_of(job.inputs) for job in jobs]), tensor,
+        design.sizes, before - before[design.first][tensor], HALF_TO_FLOAT,
     )  # fmt: skip
 
 
@@ -169,9 +167,9 @@ def inner_products(sample: Sample) -> np.ndarray:
         products = np.empty((n, len(sample.members), len(sample.members)))
 
         def work(part: np.ndarray) -> None:
-            for at in np.array_split(part, max(1, len(part) // 64)):
-                deltas = _deltas(raw, at, sample.design.block)
-                products[at] = deltas @ deltas.transpose(0, 2, 1)
+            for at in np.array_split(part, -(-part.size // 32)):
+                deltas = _deltas(raw, int(at[0]), int(at[-1]) + 1, sample.design.block)
+                products[at[0] : at[-1] + 1] = deltas @ deltas.transpose(0, 2, 1)
 
         in_threads(work, n)
         return products
@@ -180,20 +178,22 @@ def inner_products(sample: Sample) -> np.ndarray:
     return found
 
 
-def _deltas(raw: "Raw", at: np.ndarray, block: int) -> np.ndarray:
-    """Task vectors over some blocks: float64 (blocks, members, block); zero past a block's end."""
-    codes = raw.codes[raw.tensor[at]]
-    values = np.zeros((at.size, codes.shape[1], block), np.float32)
+def _deltas(raw: "Raw", first: int, last: int, block: int) -> np.ndarray:
+    """Task vectors over blocks `first` … `last`: float64 (blocks, members, block); zero past a block's end."""
+    codes = raw.codes[raw.tensor[first:last]]
+    values = np.empty((last - first, codes.shape[1], block), np.float32)
+    bits = values.view(np.uint32)
     for code in np.unique(codes).tolist():
-        here = codes == code
+        here: Any = codes == code
+        here = here if not here.all() else slice(None)
         if code == 2:
-            values[here] = raw.raw32[at][here].view(np.float32)[:, :block]
-        else:
-            half = raw.raw16[at][here][:, :block]
-            bits = half.astype(np.uint32) << 16 if code == 0 else raw.table[half]
-            values[here] = bits.view(np.float32)
+            bits[here] = raw.raw32[first:last, :, :block][here]
+            continue
+        half = raw.raw16[first:last, :, :block][here]
+        bits[here] = half.astype(np.uint32) << np.uint32(16) if code == 0 else raw.table[half]
     deltas = (values[:, 1:] - values[:, :1]).astype(np.float64)
-    deltas[np.arange(block) >= raw.sizes[at][:, None, None] + np.zeros((1, deltas.shape[1], 1), np.int64)] = 0
+    for at, size in enumerate(raw.sizes[first:last].tolist()):
+        deltas[at, :, size:] = 0
     return deltas
 
 

@@ -13,11 +13,13 @@ import numba
 import numpy as np
 from numba import njit
 
-from core.merge import kernels
+from core.merge import engine, kernels
 from core.merge.kernels import Count, Figures, Rows, Rule, merge_block
 from core.merge.kernels.bits import SIGN_OFF, load
 from core.merge.kernels.layout import CHUNK
 from core.merge.kernels.threshold import load_delta
+from core.merge.plan import Plan
+from core.merge.trim import KEEP_NOTHING
 
 CHANGED, LOST, SOLO = int(Count.CHANGED), int(Count.LOST), int(Count.SOLO)
 UNANIMOUS, CONTESTED, ZERO_SUM = int(Count.UNANIMOUS), int(Count.CONTESTED), int(Count.ZERO_SUM)
@@ -63,10 +65,16 @@ class Limits(NamedTuple):
     """int64 (n, members): counted from the block's first element."""
 
 
-def rule_of(method: str, weights: np.ndarray, divide_by: np.float32, scale: float) -> Rule:
-    """The kernel's rule; `weights` float32 (members,)."""
+def rule_of(plan: Plan) -> Rule:
+    """The engine's rule for a streaming plan."""
+    made = getattr(engine, "rule_of", None)
+    if made is not None:
+        rule: Rule = made(plan)
+        return rule
     codes = {"ties": kernels.TIES, "task_arithmetic": kernels.TASK_ARITHMETIC, "linear": kernels.LINEAR}
-    return Rule(codes[method], weights, divide_by, np.float32(scale), bool((weights < 0).any()))
+    weights = np.array([one.weight for one in plan.members], np.float32)
+    divide_by = getattr(engine, "divisor_of")(plan, weights)  # noqa: B009 - it moves to where `rule_of` is
+    return Rule(codes[plan.method], weights, divide_by, np.float32(plan.scale), bool((weights < 0).any()))
 
 
 @njit(cache=True, nogil=True)
@@ -131,33 +139,71 @@ def all_magnitudes(raw: Raw, member: int, out: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True)
+def find_limits(
+    magnitudes: np.ndarray, ordered: np.ndarray, edges: np.ndarray, wanted: np.ndarray, least: int, share: float,
+    thresholds: np.ndarray, cutoffs: np.ndarray, around: np.ndarray, counts: np.ndarray,
+) -> None:  # fmt: skip
+    """One member's trim of each tensor's sampled elements, where `wanted` int64 (tensors,) are not all of them.
+
+    `magnitudes` are uint32 in file order, `ordered` ascending within each tensor; tensor t lies at `edges[t]` …
+    `edges[t + 1]`. Fills per tensor the threshold (uint32), the place before which ties stay (int64), `around` uint32
+    (2, tensors), the magnitudes `share` of the elements by rank (at least `least`) below and above the threshold, and
+    how many elements lie between; 0 where the threshold matters to nothing.
+    """
+    for t in range(wanted.size):
+        here, n = ordered[edges[t] : edges[t + 1]], edges[t + 1] - edges[t]
+        if wanted[t] >= n:
+            continue
+        if wanted[t] == 0:
+            thresholds[t] = KEEP_NOTHING
+            continue
+        threshold = here[n - wanted[t]]
+        if threshold == 0:
+            continue
+        left = np.searchsorted(here, threshold, side="left")
+        right = np.searchsorted(here, threshold, side="right")
+        ties, cutoff = wanted[t] - (n - right), n
+        if ties < right - left:
+            cutoff = 0
+            while ties > 0:
+                ties -= magnitudes[edges[t] + cutoff] == threshold
+                cutoff += 1
+        half = max(least, round(share * n))
+        thresholds[t], cutoffs[t] = threshold, cutoff
+        around[0, t] = max(np.uint32(1), here[max(0, n - wanted[t] - half)])
+        around[1, t] = here[min(n - 1, n - wanted[t] + half - 1)]
+        below = np.searchsorted(here, around[0, t], side="left")
+        counts[t] = np.searchsorted(here, around[1, t], side="right") - below
+
+
+@njit(cache=True, nogil=True)
 def gather_near(
-    raw: Raw, member: int, first: int, last: int, low: np.uint32, high: np.uint32, stride: int, group: int,
+    raw: Raw, magnitudes: np.ndarray, first: int, last: int, low: np.uint32, high: np.uint32, stride: int, group: int,
     raw16: np.ndarray, raw32: np.ndarray, positions: np.ndarray,
 ) -> int:  # fmt: skip
     """Copy every `stride`-th element of blocks `first` … `last` with low ≤ |δ| ≤ high into one row of a new `Raw`.
 
-    `raw16`, `raw32` (groups, rows, …) and `positions` int64 (groups, cap), the place of each among the tensor's sampled
-    elements, are filled at `group`. Gives how many.
+    `magnitudes` uint32 are those of one member over these blocks, one after the other. `raw16`, `raw32`
+    (groups, rows, …) and `positions` int64 (groups, cap), the place of each among the tensor's sampled elements, are
+    filled at `group`. Gives how many.
     """
-    count = seen = 0
-    magnitudes = np.empty(raw.raw16.shape[2], np.uint32)
+    count = seen = start = 0
     for block in range(first, last):
-        block_magnitudes(raw, block, member, magnitudes)
         codes = raw.codes[raw.tensor[block]]
         for j in range(raw.sizes[block]):
-            if magnitudes[j] < low or magnitudes[j] > high:
+            if magnitudes[start + j] < low or magnitudes[start + j] > high:
                 continue
             seen += 1
             if seen % stride or count >= positions.shape[1]:
                 continue
-            positions[group, count] = raw.starts[block] + j
+            positions[group, count] = start + j
             for row in range(codes.size):
                 if codes[row] == 2:
                     raw32[group, row, count] = raw.raw32[block, row, j]
                 else:
                     raw16[group, row, count] = raw.raw16[block, row, j]
             count += 1
+        start += raw.sizes[block]
     return count
 
 

@@ -6,7 +6,9 @@ its slope, the mean change of the figure when an element near the threshold is k
 thresholds and corrections of block sums.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,58 +59,41 @@ def trimming(sample: Sample, raw: "Raw", members: tuple[int, ...], densities: tu
 
 
 def _trimming(sample: Sample, raw: "Raw", members: tuple[int, ...], densities: tuple[float, ...]) -> Trimming:
-    from core.preview.tally import Limits
+    from core.preview.tally import Limits, find_limits
 
     design = sample.design
     stay = np.array([[kept_count(one, int(n)) for one in densities] for n in design.elements], np.int64)
     shares = stay / design.elements[:, None]
-    ends = np.cumsum(np.add.reduceat(design.sizes, design.first))
-    edges = np.concatenate([[0], ends])
-    thresholds = np.zeros((design.elements.size, len(members)), np.uint32)
-    cutoffs = np.zeros(thresholds.shape, np.int64)
-    around = np.zeros((2, *thresholds.shape), np.uint32)
-    counts = np.zeros(thresholds.shape, np.int64)
+    edges = _edges(design)
+    places = np.diff(edges)
+    tensors = design.elements.size
+    thresholds, around = np.zeros((len(members), tensors), np.uint32), np.zeros((len(members), 2, tensors), np.uint32)
+    cutoffs, counts = np.zeros((2, len(members), tensors), np.int64)
 
     def work(part: np.ndarray) -> None:
         for i in part.tolist():
             if (stay[:, i] == design.elements).all():
                 continue
-            places = np.diff(edges)
             wanted = np.where(stay[:, i] > 0, np.maximum(1, np.rint(shares[:, i] * places)), 0).astype(np.int64)
-            magnitudes = in_file_order(sample, members[i])
-            ordered = in_size_order(sample, members[i])
-            for t in np.nonzero(wanted < places)[0].tolist():
-                here = slice(int(edges[t]), int(edges[t + 1]))
-                found = _select(magnitudes[here], ordered[here], int(wanted[t]))
-                thresholds[t, i], cutoffs[t, i], around[0, t, i], around[1, t, i], counts[t, i] = found
+            find_limits(
+                in_file_order(sample, members[i]), in_size_order(sample, members[i]), edges, wanted, AT_LEAST, NEAR,
+                thresholds[i], cutoffs[i], around[i], counts[i],
+            )  # fmt: skip
 
     in_threads(work, len(members))
     blocks = np.arange(design.numbers.size)
-    limits = Limits(blocks, thresholds[raw.tensor], cutoffs[raw.tensor] - raw.starts[:, None])
-    counts[design.exact] = 0
-    near = _near(raw, design, thresholds, cutoffs, around=around, counts=counts)
-    return Trimming(limits, shares, near)
+    limits = Limits(blocks, np.ascontiguousarray(thresholds.T[raw.tensor]), cutoffs.T[raw.tensor] - raw.starts[:, None])
+    counts[:, design.exact] = 0
+
+    def magnitudes(t: int, i: int) -> np.ndarray:
+        return in_file_order(sample, members[i])[edges[t] : edges[t + 1]]
+
+    return Trimming(limits, shares, _near(raw, design, limits, around=around, counts=counts, magnitudes=magnitudes))
 
 
-def _select(magnitudes: np.ndarray, ordered: np.ndarray, wanted: int) -> tuple[int, int, int, int, int]:
-    """(threshold, cutoff, lowest and highest magnitude near it, how many lie between) of one member and tensor.
-
-    `magnitudes` uint32 in file order, `ordered` ascending; `wanted` below their number. The last is 0 where the
-    threshold matters to nothing.
-    """
-    n = ordered.size
-    if wanted == 0:
-        return int(KEEP_NOTHING), 0, 0, 0, 0
-    threshold = ordered[n - wanted]
-    if threshold == 0:
-        return 0, 0, 0, 0, 0
-    left, right = (int(np.searchsorted(ordered, threshold, side)) for side in ("left", "right"))
-    ties = wanted - (n - right)
-    cutoff = n if ties == right - left else int(np.flatnonzero(magnitudes == threshold)[ties - 1]) + 1
-    half = max(AT_LEAST, round(NEAR * n))
-    low, high = max(1, int(ordered[max(0, n - wanted - half)])), int(ordered[min(n - 1, n - wanted + half - 1)])
-    count = int(np.searchsorted(ordered, np.uint32(high), "right") - np.searchsorted(ordered, np.uint32(low), "left"))
-    return int(threshold), cutoff, low, high, count
+def _edges(design: Design) -> np.ndarray:
+    """int64 (tensors + 1,): where each tensor's sampled elements begin, one tensor after the other."""
+    return np.concatenate([[0], np.cumsum(np.add.reduceat(design.sizes, design.first))])
 
 
 def in_file_order(sample: Sample, member: int) -> np.ndarray:
@@ -129,8 +114,8 @@ def in_size_order(sample: Sample, member: int) -> np.ndarray:
 
     def make() -> np.ndarray:
         out = in_file_order(sample, member).copy()
-        ends = np.cumsum(np.add.reduceat(sample.design.sizes, sample.design.first)).tolist()
-        for start, end in zip([0, *ends], ends, strict=False):
+        edges = _edges(sample.design).tolist()
+        for start, end in pairwise(edges):
             out[start:end].sort()
         return out
 
@@ -139,12 +124,13 @@ def in_size_order(sample: Sample, member: int) -> np.ndarray:
 
 
 def _near(
-    raw: "Raw", design: Design, thresholds: np.ndarray, cutoffs: np.ndarray, *, around: np.ndarray, counts: np.ndarray
+    raw: "Raw", design: Design, limits: "Limits", *, around: np.ndarray, counts: np.ndarray,
+    magnitudes: Callable[[int, int], np.ndarray],
 ) -> Near | None:  # fmt: skip
-    """Gather the groups. `around` uint32 (2, tensors, members) and `counts` as `_select` gives them."""
+    """Gather the groups. `around` (members, 2, tensors) and `counts` (members, tensors) as `find_limits` fills them."""
     from core.preview.tally import Limits, gather_near
 
-    tensor, member = np.nonzero(counts)
+    tensor, member = np.nonzero(counts.T)
     if not tensor.size:
         return None
     raw32 = np.zeros((tensor.size, raw.codes.shape[1], AT_MOST), np.uint32)
@@ -155,15 +141,18 @@ def _near(
     def work(part: np.ndarray) -> None:
         for group in part.tolist():
             t, i = int(tensor[group]), int(member[group])
-            stride = -(-int(counts[t, i]) // AT_MOST)
+            stride = -(-int(counts[i, t]) // AT_MOST)
             first, last = int(design.first[t]), int(design.first[t] + design.taken[t])
-            low, high = around[:, t, i]
-            sizes[group] = gather_near(raw, i, first, last, low, high, stride, group, raw16, raw32, positions)
+            low, high = around[i, :, t]
+            sizes[group] = gather_near(
+                raw, magnitudes(t, i), first, last, low, high, stride, group, raw16, raw32, positions
+            )
 
     in_threads(work, tensor.size)
     groups = np.arange(tensor.size)
     near = raw._replace(raw16=raw16, raw32=raw32, tensor=tensor, sizes=sizes, starts=np.zeros_like(sizes))
-    cuts = (positions[:, None, :] < cutoffs[tensor][:, :, None]).sum(axis=2)
-    kept, gone = thresholds[tensor], thresholds[tensor]
+    whole = limits.cutoffs[design.first][tensor]
+    cuts = (positions[:, None, :] < whole[:, :, None]).sum(axis=2)
+    kept, gone = (limits.thresholds[design.first][tensor] for _ in range(2))
     kept[groups, member], gone[groups, member] = 0, KEEP_NOTHING
     return Near(near, tensor, member, Limits(groups, kept, cuts), Limits(groups, gone, cuts))

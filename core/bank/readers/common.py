@@ -172,9 +172,14 @@ def bounded(rows: Iterable[ScoreRow], path: Path) -> Iterator[ScoreRow]:
         yield row
 
 
+def printable(text: str) -> str:
+    """The text with what no screen can show, such as half of a character, spelt out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def listed(names: Sequence[object], most: int = 5) -> str:
     """Names in one line, and how many more there are."""
-    shown = ", ".join(str(one) for one in names[:most])
+    shown = ", ".join(printable(str(one)) for one in names[:most])
     return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
 
 

@@ -40,16 +40,18 @@ def read(source: Source, options: ReadOptions) -> FileScores:
     found = FileScores(path, FORMAT.name, [], group=scenario)
     instances = [(f"{path}: entry {at}", one) for at, one in enumerate(source.json, start=1) if not _perturbed(one)]
     metric = _metric(path, [one for _, one in instances], options, found)
-    trials = len({one.get("train_trial_index") for _, one in instances})
-    for where, one in instances:
+    trials = [whole(one.get("train_trial_index"), "train_trial_index", where) for where, one in instances]
+    several = len(set(trials)) > 1
+    for (where, one), trial in zip(instances, trials, strict=True):
         if "instance_id" not in one:
             raise BankError(f"{where}: expected an `instance_id`.")
         values = [stat for stat in _stats(one) if stat[0] == metric]
         if len(values) > 1:
             raise BankError(f"{where}: has the metric '{metric}' {len(values)} times.")
         score = number(values[0][1], f"{where}: {metric}") if values else None
-        trial = whole(one.get("train_trial_index"), "train_trial_index", where) if trials > 1 else None
-        found.rows.append(ScoreRow(checkpoint, name_of(one["instance_id"], "task", where), score, sample=trial))
+        found.rows.append(
+            ScoreRow(checkpoint, name_of(one["instance_id"], "task", where), score, sample=trial if several else None)
+        )
     return found
 
 
@@ -102,7 +104,8 @@ def _whose(source: Source) -> tuple[str, str]:
     if not isinstance(model, str) or not model:
         model = named[1] if named else folder.name
     scenario = MODEL.sub("", run).strip(":,") if named else ""
-    return name_of(model, "checkpoint", str(source.path)), scenario
+    where = str(source.path)
+    return name_of(model, "checkpoint", where), name_of(scenario, "scenario", where) if scenario else ""
 
 
 def combine(files: list[FileScores], options: ReadOptions) -> list[FileScores]:

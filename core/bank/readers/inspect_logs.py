@@ -67,7 +67,9 @@ def _scores(source: Source, options: ReadOptions, header: Mapping[str, Any], sam
     spec = spec if isinstance(spec, dict) else {}
     checkpoint = name_of(spec.get("model") or source.path.stem, "checkpoint", f"{source.path}: eval.model")
     task_set = spec.get("task")
-    found = FileScores(source.path, FORMAT.name, [], group=task_set if isinstance(task_set, str) else "")
+    found = FileScores(
+        source.path, FORMAT.name, [], group=name_of(task_set, "task set", str(source.path)) if task_set else ""
+    )
     found.run = str(spec.get("created", ""))[:40]
     reading = _Reading(source, options, found, checkpoint)
     found.rows.extend(bounded((reading.row(where, one) for where, one in samples), source.path))
@@ -79,7 +81,7 @@ def _scores(source: Source, options: ReadOptions, header: Mapping[str, Any], sam
     config = spec.get("config")
     limit = config.get("limit") if isinstance(config, dict) else None
     if limit is not None:
-        found.limited[checkpoint] = f"{found.group or source.path.name} was run with a limit of {limit!r:.40} samples"
+        found.limited[checkpoint] = f"{found.group or source.path.name} was run with limit {limit!r:.40}"
     return found
 
 

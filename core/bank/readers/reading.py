@@ -19,7 +19,7 @@ from core.bank.readers import (
     tables,
     verl,
 )
-from core.bank.readers.common import MAX_ROWS, FileScores, Format, ReadOptions, ScoreRow
+from core.bank.readers.common import MAX_ROWS, FileScores, Format, ReadOptions, ScoreRow, printable
 from core.bank.readers.score_set import ScoreSet
 from core.bank.readers.sources import Source
 from core.bank.readers.walk import Found, walk
@@ -172,9 +172,9 @@ def _score_set(files: Sequence[FileScores], found: Found, reading: _Reading) -> 
         rows=rows,
         formats=formats,
         files=tuple(str(one.path) for one in files if one.rows),
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys(map(printable, warnings))),
         figures=figures,
-        limited={checkpoint: "; ".join(dict.fromkeys(several)) for checkpoint, several in limited.items()},
+        limited={checkpoint: printable("; ".join(dict.fromkeys(several))) for checkpoint, several in limited.items()},
     )
 
 

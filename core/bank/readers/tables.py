@@ -196,9 +196,14 @@ def _say_which_score(path: Path, record: Record, at: int, options: ReadOptions, 
 
 
 def _wide(path: Path, rows: Iterator[Record], _: ReadOptions, found: FileScores) -> Iterator[ScoreRow]:
+    called: str | None = None
     for record in rows:
         roles = roles_of(record.names)
-        who = roles.get("checkpoint", roles.get("step", 0))
+        if called is None:
+            called = "checkpoint" if "checkpoint" in roles else "step" if "step" in roles else ""
+        who = roles.get(called) if called else 0
+        if who is None or not record.names:
+            raise BankError(f"{record.where}: expected a column {called}, found {listed(record.names, 8) or 'none'}.")
         checkpoint = name_of(record.values[who], "checkpoint", record.where)
         yield from (
             ScoreRow(checkpoint, task, score) for task, score in _cells(path, record, {who, roles.get("step")}, found)

@@ -36,5 +36,6 @@ def coverage(
             for figure, (_, low, high) in bounds(preview, tensor).items():
                 value = np.atleast_1d(real[figure])
                 slack = 1e-9 + 1e-6 * abs(value)
-                hits.setdefault((name, figure), []).append((low <= value + slack) & (high >= value - slack))
+                inside = (low <= value + slack) & (high >= value - slack)
+                hits.setdefault((name, figure), []).append(inside | np.isnan(value))
     return {key: np.mean(one, axis=0) for key, one in hits.items()}

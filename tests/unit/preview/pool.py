@@ -3,13 +3,15 @@
 The exact figures are counted in numpy from whole tensors, without the code under test.
 """
 
+from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from core.merge import Plan, parse_plan
-from tests.unit.merge.models import from_bf16, save, to_bf16
+from core.merge import Plan, open_checkpoint, parse_plan
+from tests.unit.preview.large import header_of
 
 SHAPES = {
     "embed.weight": (160, 96),
@@ -20,19 +22,38 @@ SHAPES = {
 }
 
 
+def to_bf16(values: np.ndarray) -> np.ndarray:
+    """bf16 bit patterns (uint16) of fp32 values, nearest, ties to even."""
+    bits = np.asarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> np.uint64(16)) & np.uint64(1))) >> np.uint64(16)).astype(np.uint16)
+
+
+def from_bf16(bits: np.ndarray) -> np.ndarray:
+    """fp32 values of bf16 bit patterns."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def write_model(folder: Path, tensors: Mapping[str, np.ndarray]) -> Path:
+    """A folder of one safetensors file; uint16 arrays are bf16 bit patterns."""
+    names = {"f": "F32", "u": "BF16"}
+    text, _ = header_of({name: (names[one.dtype.kind], one.shape) for name, one in tensors.items()})
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(text + b"".join(one.tobytes() for one in tensors.values()))
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
 def write_bank(
     root: Path, members: int, *, seed: int = 0, sparse: float = 0.6, fp32: bool = False
 ) -> tuple[Path, list[Path]]:
     """A base and members. Rows and columns have drifts of their own size; some rows of the embedding do not move."""
     rng = np.random.default_rng(seed)
     base = {name: rng.normal(0, 0.02, shape).astype(np.float32) for name, shape in SHAPES.items()}
-    store = np.float32 if fp32 else to_bf16
     folders = []
     common = {name: rng.normal(0, 1, shape) for name, shape in SHAPES.items()}
     for member in range(-1, members):
         folder = root / ("base" if member < 0 else f"member-{member}")
-        folder.mkdir(parents=True)
-        tensors = {}
+        tensors: dict[str, np.ndarray] = {}
         for name, shape in SHAPES.items():
             value = base[name] if fp32 else from_bf16(to_bf16(base[name]))
             if member >= 0:
@@ -42,10 +63,8 @@ def write_bank(
                 if name.startswith("embed"):
                     drift[rng.random(shape[0]) < 0.3] = 0
                 value = (value + drift).astype(np.float32)
-            tensors[name] = store(value)
-        save(folder / "model.safetensors", tensors)
-        (folder / "config.json").write_text("{}")
-        folders.append(folder)
+            tensors[name] = np.asarray(value, np.float32) if fp32 else to_bf16(value)
+        folders.append(write_model(folder, tensors))
     return folders[0], folders[1:]
 
 
@@ -73,9 +92,12 @@ def plan_of(*args: object, **more: object) -> Plan:
 
 def read(folder: Path) -> dict[str, np.ndarray]:
     """Every tensor of a folder, flat, fp32."""
-    from tests.unit.merge.models import load
-
-    return {name: one.reshape(-1) for name, one in load(folder / "model.safetensors").items()}
+    found = {}
+    for name, info in open_checkpoint(folder).tensors.items():
+        kind = np.uint16 if info.dtype == "BF16" else np.float32
+        values = np.fromfile(info.file, kind, info.elements, offset=info.offset)
+        found[name] = from_bf16(values) if info.dtype == "BF16" else values
+    return found
 
 
 class Truth:
@@ -86,7 +108,7 @@ class Truth:
         self.names = sorted(SHAPES)
         self.sums = {name: _sums(start[name], [one[name] for one in others], plan) for name in self.names}
 
-    def figures(self, name: str | None = None) -> dict[str, np.ndarray]:
+    def figures(self, name: str | None = None) -> dict[str, Any]:
         """Figures of a tensor, or of all."""
         names = [name] if name else self.names
         total = {key: sum(self.sums[one][key] for one in names) for key in self.sums[names[0]]}
@@ -106,9 +128,7 @@ class Truth:
         return found
 
 
-def _sums(base: np.ndarray, others: list[np.ndarray], plan: Plan) -> dict[str, np.ndarray]:
-    from tests.unit.merge.reference import keep_largest
-
+def _sums(base: np.ndarray, others: list[np.ndarray], plan: Plan) -> dict[str, Any]:
     f32 = np.float32
     weights = np.array([one.weight for one in plan.members], f32)
     delta = np.stack([one - base for one in others])
@@ -116,7 +136,7 @@ def _sums(base: np.ndarray, others: list[np.ndarray], plan: Plan) -> dict[str, n
     kept = delta.copy()
     for i, one in enumerate(plan.members):
         if one.density < 1:
-            kept[i] = keep_largest(delta[i], max(1, int(one.density * n)))
+            kept[i, np.argsort(-abs(delta[i]), kind="stable")[max(1, int(one.density * n)) :]] = 0
     x = kept * weights[:, None]
     total = x.sum(axis=0, dtype=f32)
     plus, minus = (x > 0).sum(axis=0), (x < 0).sum(axis=0)

@@ -214,7 +214,7 @@ VALID: list[Any] = [
     {"checkpoint": "a", "task": "t", "scenario": "s", "sample": 0, "score": 1, "seed": 1, "prompt": "q"},
     {"checkpoint": "a", "t1": 1, "t2": 0.5},
 ]
-ODD = st.sampled_from(
+ODD: st.SearchStrategy[Any] = st.sampled_from(
     [
         None,
         True,

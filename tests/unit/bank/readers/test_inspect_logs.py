@@ -85,7 +85,7 @@ def test_a_limited_or_unfinished_run_and_several_task_sets_are_said(put: Any, tm
     put("b.eval", packed(log([sample("t1", 1, "I")], task="other")))
     found = read_scores(tmp_path)
     assert found.table() == {"step-200": {"sums/t1": 1.0, "other/t1": 0.0}}
-    assert found.limited == {"step-200": "sums was run with a limit of 10 samples"}
+    assert found.limited == {"step-200": "sums was run with limit 10"}
     assert "ended with status 'cancelled'" in " ".join(found.warnings)
 
 

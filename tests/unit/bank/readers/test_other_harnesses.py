@@ -3,6 +3,7 @@
 Run: .venv/bin/python -m pytest tests/unit/bank/readers/test_other_harnesses.py
 """
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_verl_answers_belong_to_the_question_and_folders_are_kept_apart(put: Any
     assert len(found.tasks) == 2
 
 
-def eval16(scores: dict[str, list[float]], start: int = 0) -> list[dict[str, Any]]:
+def eval16(scores: Mapping[str, Sequence[float]], start: int = 0) -> list[dict[str, Any]]:
     return [
         {
             "key": f"{task}:sample{at:02}",

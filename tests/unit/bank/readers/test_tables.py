@@ -138,12 +138,21 @@ def test_what_is_wrong_is_named_with_its_line(put: Any, text: str, said: str) ->
         read_scores(put("x.csv", text))
 
 
+def test_a_wide_row_without_its_checkpoint_is_named(put: Any) -> None:
+    with pytest.raises(BankError, match=r"x.jsonl:2: expected a column checkpoint, found t1, t2"):
+        read_scores(put("x.jsonl", [{"checkpoint": "a", "t1": 1}, {"t1": 1, "t2": 0}]))
+
+
 def test_rows_and_row_groups_are_bounded(put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(common, "MAX_ROWS", 3)
     with pytest.raises(BankError, match="more than 3 scored samples, the most"):
         read_scores(put("x.csv", delimited([("checkpoint", "task", "score"), *LONG])))
     monkeypatch.setattr(table_files, "MAX_GROUP_BYTES", 1_000)
-    columns = {"checkpoint": ["a"] * 500, "task": [f"t{at}" for at in range(500)], "score": [1.0] * 500}
+    columns: dict[str, list[Any]] = {
+        "checkpoint": ["a"] * 500,
+        "task": [f"t{at}" for at in range(500)],
+        "score": [1.0] * 500,
+    }
     with pytest.raises(BankError, match="smaller row groups"):
         read_scores(parquet(tmp_path / "x.parquet", columns))
 
