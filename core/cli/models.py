@@ -4,7 +4,7 @@ Takes files; what they compute is in `core.merge`, `core.precision` and `core.ev
 """
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +14,14 @@ from core.cli.output import cell, emit, note, only_ours_on_stdout, progress_line
 from core.errors import InputError, PlanError
 from core.evals.protocol import Protocol
 
+if TYPE_CHECKING:
+    from core.merge import Plan
+
 DEFAULT = Protocol()
 MERGE_EXAMPLE = "Example: python -m core merge config.yml merged --json"
 ROUNDING_EXAMPLE = "Example: python -m core rounding --base data/rl_only/base --merged merged"
 EVAL_EXAMPLE = "Example: python -m core eval merged --tasks data/rl_only/tasks/dev.jsonl --out merged.dev.jsonl"
+VOCABULARY_HELP = "Embeddings of unequal rows: refuse, or truncate each to the smallest (tokens beyond are lost)."
 Folder = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make; a Hugging Face model folder afterwards.")]
 
 
@@ -34,50 +38,61 @@ def merge(
     out: Folder,
     *,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUT when it is an earlier merge.")] = False,
-    shard_size: Annotated[
-        str, typer.Option(metavar="BYTES", help="Largest weight file, in bytes or such as 5GB or 500MB.")
-    ] = "5GB",
-    vocabulary: Annotated[
-        str,
-        typer.Option(
-            metavar="CHOICE",
-            help="Embeddings of unequal rows: refuse, or truncate each to the smallest (tokens beyond are lost).",
-        ),
-    ] = "refuse",
+    shard_size: Annotated[str, typer.Option(metavar="BYTES", help="Largest weight file, such as 5GB.")] = "5GB",
+    memory: Annotated[str, typer.Option(metavar="BYTES", help="Memory to stay within, such as 1GB.")] = "",
+    dialect: Annotated[str, typer.Option(help="How to do ties: mergekit, paper or sum.")] = "mergekit",
+    vocabulary: Annotated[str, typer.Option(metavar="CHOICE", help=VOCABULARY_HELP)] = "refuse",
+    device: Annotated[str, typer.Option(help="cpu, auto, cuda or cuda:N; the bytes are the same.")] = "cpu",
+    restart: Annotated[bool, typer.Option("--restart", help="Begin anew where one that was killed is unfinished.")] = (
+        False
+    ),
     check: Annotated[bool, typer.Option("--check", help="Only check that it would work; write nothing.")] = False,
-    scan: Annotated[
-        bool, typer.Option("--scan", help="With --check: also read all weights once, and look for NaN and infinity.")
-    ] = False,
+    scan: Annotated[bool, typer.Option("--scan", help="With --check: also look for NaN in all weights.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Merge models as a mergekit config says; a drop-in for `mergekit-yaml CONFIG.yml OUT`."""
-    size = size_of(shard_size)
+    """Merge models as a mergekit config says; a drop-in for `mergekit-yaml CONFIG.yml OUT`.
+
+    The same command goes on with a merge that was killed, or that filled the disk.
+    """
     if scan and not check:
         raise InputError("--scan goes with --check. A merge looks for NaN and infinity by itself, as it reads.")
+    size, budget = size_of(shard_size), {"memory": size_of(memory, "--memory")} if memory else {}
     with only_ours_on_stdout():
-        from core.merge import read_plan, run_merge, with_vocabulary
-
-        plan = with_vocabulary(read_plan(config), vocabulary)
-        if not check:
-            for warning in plan.warnings:
-                note(f"warning: {warning}")
-            with progress_line("merge") as progress:
-                found = run_merge(plan, out, progress=progress, overwrite=overwrite, shard_size=size).as_dict()
+        plan = _plan(config, dialect, vocabulary)
     if check:
-        _check(plan, out, overwrite=overwrite, scan=scan, as_json=as_json)
-    elif as_json:
-        emit(found)
-    else:
-        print(figures(found))
+        _check(plan, out, as_json=as_json, overwrite=overwrite, scan=scan, **budget)
+        return
+    options: dict[str, Any] = {"overwrite": overwrite, "shard_size": size, "device": device, "restart": restart}
+    found = _merged(plan, out, **options, **budget)
+    emit(found) if as_json else print(figures(found))
 
 
-def _check(plan: Any, out: Path, *, overwrite: bool, scan: bool, as_json: bool) -> None:
+def _plan(config: Path, dialect: str, vocabulary: str) -> "Plan":
+    from core.merge import read_plan, with_dialect, with_vocabulary
+
+    return with_dialect(with_vocabulary(read_plan(config), vocabulary), dialect)
+
+
+def _merged(plan: "Plan", out: Path, **options: Any) -> dict[str, Any]:
+    with only_ours_on_stdout():
+        from core.merge import run_merge
+
+        for warning in plan.warnings:
+            note(f"warning: {warning}")
+        with progress_line("merge") as progress:
+            found = run_merge(plan, out, progress=progress, **options).as_dict()
+    if found["resumed"]:
+        note(f"{found['resumed']} of {found['tensors']} tensors were merged before, by a process that did not finish.")
+    return found
+
+
+def _check(plan: "Plan", out: Path, *, as_json: bool, **options: Any) -> None:
     """Say what would be read and written, and what stands in the way; raises PlanError where something does."""
     from core.cli import checking
     from core.merge import preflight
 
     with only_ours_on_stdout(), progress_line("check") as progress:
-        found = preflight(plan, out, overwrite=overwrite, scan=scan, progress=progress)
+        found = preflight(plan, out, progress=progress, **options)
     guess = checking.expected_time(found)
     emit(checking.as_json(found, guess)) if as_json else print(checking.as_text(found, guess))
     if not found.ok:
@@ -147,7 +162,7 @@ def _evaluated(folder: Path, tasks: Path, protocol: Protocol, **options: Any) ->
             return eval_dict(evals.evaluate(folder, evals.read_tasks(tasks), protocol, progress=progress, **options))
 
 
-def size_of(text: str) -> int:
+def size_of(text: str, option: str = "--shard-size") -> int:
     """Bytes from `5GB`, `500MB`, `100kB` or a plain number (powers of ten, as mergekit); at least 1."""
     number, factor = text.strip().upper().removesuffix("B"), 1.0
     for letter, power in (("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)):
@@ -158,7 +173,7 @@ def size_of(text: str) -> int:
     except (ValueError, OverflowError):
         size = 0
     if size < 1:
-        raise InputError(f"--shard-size: expected a size such as 5GB or 500MB, found {text!r}.")
+        raise InputError(f"{option}: expected a size such as 5GB or 500MB, found {text!r}.")
     return size
 
 

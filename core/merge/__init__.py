@@ -5,7 +5,7 @@ Importing this package is cheap: numba, pandas and mergekit load when a merge or
 """
 
 from core.merge.checkpoint import CheckpointFile, checkpoint_summary, open_checkpoint
-from core.merge.config import parse_plan, read_plan, with_vocabulary
+from core.merge.config import parse_plan, read_plan, with_dialect, with_vocabulary
 from core.merge.header import TensorInfo
 from core.merge.plan import AUTO, Dialect, Member, Plan
 from core.merge.preflight import ModelFigures, Preflight, preflight
@@ -29,5 +29,6 @@ __all__ = [
     "read_plan",
     "read_report",
     "run_merge",
+    "with_dialect",
     "with_vocabulary",
 ]

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import yaml
 
 from core.errors import PlanError
-from core.merge.plan import AUTO, VOCABULARIES, Member, Plan
+from core.merge.plan import AUTO, DIALECTS, VOCABULARIES, Member, Plan
 
 STREAMING = ("ties", "task_arithmetic", "linear")
 METHODS = (
@@ -101,6 +101,30 @@ def with_vocabulary(plan: Plan, vocabulary: str) -> Plan:
             "treats unequal vocabularies by rules of its own (`tokenizer_source`)."
         )
     return replace(plan, vocabulary="truncate" if vocabulary == "truncate" else "refuse")
+
+
+def with_dialect(plan: Plan, dialect: str) -> Plan:
+    """The plan in another dialect of TIES, which a mergekit config cannot express; see `dialect.py`.
+
+    Raises PlanError for an unknown dialect, and for another than mergekit's where the plan is no streaming ties.
+    """
+    if dialect not in DIALECTS:
+        raise PlanError(f"dialect: expected {', '.join(DIALECTS)}, found {dialect!r:.80}.")
+    if dialect == "mergekit":
+        return replace(plan, dialect="mergekit")
+    if plan.method != "ties" or plan.engine == "mergekit":
+        raise PlanError(
+            f"dialect {dialect} is a way to do ties; this plan's method is {plan.method}"
+            + (f", which mergekit itself must run ({plan.reason})." if plan.reason else ".")
+        )
+    ignored = []
+    if len({one.weight for one in plan.members}) > 1:
+        ignored.append(f"the dialect {dialect} ignores the members' weights: every member votes and counts alike.")
+    if not plan.normalize and dialect == "paper":
+        ignored.append(
+            "the dialect paper takes the plain mean, whatever normalize says; the dialect sum does not divide."
+        )
+    return replace(plan, dialect="paper" if dialect == "paper" else "sum", warnings=(*plan.warnings, *ignored))
 
 
 def _load(text: str, where: Path) -> _Config:

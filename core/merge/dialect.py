@@ -98,17 +98,19 @@ class WholeModels:
         bins = 1 << (kernels.HIGH_BITS if high is None else kernels.LOW_BITS)
         total = np.zeros((members, bins), np.int64)
         for job in self._each(progress):
-            codes = codes_of(job.inputs)
+            codes, source = codes_of(job.inputs), self._source(job)
 
-            def count(buffer: Buffer, _start: int, n: int, codes: np.ndarray = codes) -> np.ndarray:
+            def count(
+                buffer: Buffer, _start: int, n: int, codes: np.ndarray = codes, source: Source = source
+            ) -> np.ndarray:
                 counts = np.zeros((members, bins + (0 if high is None else kernels.SPARES)), np.int64)
                 if high is None:
-                    kernels.count_high(buffer.rows(codes), n, counts)
+                    source.kernels.count_high(buffer.rows(codes), n, counts)
                 else:
-                    kernels.count_low(buffer.rows(codes), n, high, counts)
+                    source.kernels.count_low(buffer.rows(codes), n, high, counts)
                 return counts[:, :bins]
 
-            for one in self._source(job).each(count):
+            for one in source.each(count):
                 total += one
         return total
 

@@ -30,6 +30,7 @@ from core.merge.blocks import (
     spans,
     thread_count,
 )
+from core.merge.device import SteadyKernels
 from core.merge.dialect import WholeModels, rule_of
 from core.merge.figures import TensorFigures, add_up_blocks
 from core.merge.hashing import InputHashes
@@ -76,10 +77,12 @@ class StreamingEngine:
         block: int | None = None,
         threads: int | None = None,
         memory: int = MEMORY,
+        device: str = "cpu",
         figures: bool = True,
     ) -> None:
-        """`block` (elements, rounded up to sub-blocks of 65,536), `threads` and `memory` (bytes, all of the process)
-        change speed only. Without `figures` nothing is counted but what is not finite."""
+        """`block` (elements, rounded up to sub-blocks of 65,536), `threads`, `memory` (bytes, all of the process) and
+        `device` (`auto`, `cpu`, `cuda` or `cuda:N`) change speed only.
+        Without `figures` nothing is counted but what is not finite."""
         self._plan, self.pairing = plan, pairing
         self._threads = threads or thread_count()
         self._in_flight = self._threads + 2
@@ -97,6 +100,7 @@ class StreamingEngine:
         self._rule = rule_of(plan, figures=figures)
         self._kept: Kept | None = None
         """The same of every tensor, where the dialect trims whole models."""
+        self.kernels = SteadyKernels(device)
         self.warnings: list[str] = []
 
     def __enter__(self) -> "StreamingEngine":
@@ -117,9 +121,7 @@ class StreamingEngine:
         if self._plan.dialect == "mergekit" or self._plan.method != "ties":
             return
         jobs = [job for job in self.pairing.jobs if not job.copied and job.duplicate_of is None and job.elements]
-        whole = WholeModels(
-            jobs, lambda job: ManyBlocks(job.inputs, self.files, self._buffers, self._pool, self._block)
-        )
+        whole = WholeModels(jobs, self._blocks_of)
         self._kept = whole.kept(self._densities, progress)
         self._rule = self._rule._replace(zero_plus=whole.majority_is_plus(self._kept, progress))
 
@@ -236,8 +238,10 @@ class StreamingEngine:
     def _kept_of_large(self, job: TensorJob) -> Kept:
         if not self._trims(job):
             return self._kept or keep_all(len(self._densities))
-        source = ManyBlocks(job.inputs, self.files, self._buffers, self._pool, self._block)
-        return select(job.inputs, self._densities, source)
+        return select(job.inputs, self._densities, self._blocks_of(job))
+
+    def _blocks_of(self, job: TensorJob) -> ManyBlocks:
+        return ManyBlocks(job.inputs, self.files, self._buffers, self._pool, block=self._block, kernels=self.kernels)
 
     def _copy(self, job: TensorJob, start: int, n: int) -> _Block:
         data = np.empty(n, np.uint8)
@@ -248,7 +252,7 @@ class StreamingEngine:
         with self._filled(job, 0, job.elements) as buffer:
             kept = self._kept or keep_all(len(self._densities))
             if self._trims(job):
-                kept = select(job.inputs, self._densities, OneBlock(buffer, job.elements))
+                kept = select(job.inputs, self._densities, OneBlock(buffer, job.elements, self.kernels))
             return self._merge(job, buffer, 0, job.elements, kept)
 
     def _part(self, job: TensorJob, start: int, n: int, kept: Kept) -> _Block:
@@ -272,7 +276,7 @@ class StreamingEngine:
         figures = kernels.Figures.zeros(len(self._densities), n)
         bits = self._room(n)
         rows = buffer.rows(codes_of(job.inputs))
-        kernels.merge_block(rows, n, self._rule, kept.thresholds, kept.cutoffs - start, bits, figures)
+        self.kernels.merge_block(rows, n, self._rule, kept.thresholds, kept.cutoffs - start, bits, figures)
         data, overflowed = narrow(bits, job.out_dtype)
         if data is not bits:
             self._results.put(bits)

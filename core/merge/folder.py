@@ -8,7 +8,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from core.errors import DiskError, InputError, RunError
@@ -150,8 +150,15 @@ def _locked(path: Path) -> int:
         os.close(handle)
 
 
+def put_back(out: Path) -> None:
+    """Undo what a process did that died between the two renames of an overwrite; does nothing while one runs."""
+    out = out.absolute()
+    if _old(out).is_dir():
+        with suppress(InputError), _only_writer(out):
+            _restore(out)
+
+
 def _restore(out: Path) -> None:
-    """Put back, or clear away, what a process that died between two renames left of an overwritten folder."""
     old = _old(out)
     if not old.is_dir():
         return

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 Dialect = Literal["mergekit", "paper", "sum"]
+DIALECTS: tuple[Dialect, ...] = ("mergekit", "paper", "sum")
 Vocabulary = Literal["refuse", "truncate"]
 """What to do with embeddings of unequal rows: refuse the merge, or cut every model to the smallest."""
 VOCABULARIES = ("refuse", "truncate")

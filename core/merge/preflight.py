@@ -85,11 +85,13 @@ def preflight(
     *,
     overwrite: bool = False,
     scan: bool = False,
+    memory: int = MEMORY,
     progress: Progress = no_progress,
 ) -> Preflight:
     """Check a plan against its models, its place and the disk; raises nothing that is their fault.
 
-    `out` is where the result would go (the working directory when not given). With `scan` every weight is
+    `out` is where the result would go (the working directory when not given); `memory` is a budget in bytes.
+    With `scan` every weight is
     read once and NaN and infinity are problems too; only then is `progress` called, and may raise `Cancelled`.
     """
     opened, problems = _open_all(plan)
@@ -116,7 +118,7 @@ def preflight(
         bytes_to_read=sum(one.nbytes for one in opened.values()),
         disk_needed=needed,
         disk_free=free,
-        memory_expected=expected_memory(plan, jobs) if plan.engine == "streaming" else None,
+        memory_expected=expected_memory(plan, jobs, memory) if plan.engine == "streaming" else None,
         scan=scanned,
     )
 

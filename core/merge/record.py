@@ -13,12 +13,11 @@ from typing import Any
 
 from core.errors import InputError
 from core.merge.companions import PROVENANCE_FILE
-from core.merge.plan import VOCABULARIES, Dialect, Vocabulary
+from core.merge.plan import DIALECTS, VOCABULARIES, Dialect, Vocabulary
 from core.merge.result import SHARD_SIZE
 
 MAX_BYTES = 50_000_000
 SHA256 = re.compile(r"[0-9a-f]{64}")
-DIALECTS: tuple[Dialect, ...] = ("mergekit", "paper", "sum")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Takes a plan and an output path; gives a `MergeResult` and a complete folder, or
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from core.merge.companions import (
 )
 from core.merge.engine import StreamingEngine
 from core.merge.figures import TensorFigures, total_election
-from core.merge.folder import COMPANION_BYTES, check_place, check_space, left_behind, working_folder
+from core.merge.folder import COMPANION_BYTES, check_place, check_space, left_behind, put_back, working_folder
 from core.merge.hashing import InputHashes
 from core.merge.journal import Journal, identity_of
 from core.merge.pairing import Pairing, TensorJob, pair, refuse_problems
@@ -43,18 +44,21 @@ def run_merge(
     shard_size: float = SHARD_SIZE,
     extra_metadata: Mapping[str, Any] | None = None,
     memory: int = MEMORY,
+    device: str = "cpu",
     restart: bool = False,
 ) -> MergeResult:
     """Merge, and write a complete model folder at `out`, whole or not at all.
 
-    `shard_size` and the budget `memory` in bytes; `extra_metadata` goes into provenance.json as it is. What a
+    `shard_size` and the budget `memory` in bytes; `device` is `auto`, `cpu`, `cuda` or `cuda:N`; `extra_metadata`
+    goes into provenance.json as it is. What a
     process that was killed, or met a full disk, has done of the same merge is gone on with, unless `restart`.
     Raises InputError when `out` is taken or the models do not fit, DiskError when the disk is full, RunError when
     an engine fails; lets `Cancelled` from `progress` pass. Nothing is at `out` in any of these cases.
     """
     out = Path(out)
+    put_back(out)
     check_place(out, plan.folders, overwrite=overwrite)
-    request = Request(plan, out, progress, overwrite, shard_size, extra_metadata, time.perf_counter(), memory)
+    request = Request(plan, out, progress, overwrite, shard_size, extra_metadata, time.perf_counter(), memory, device)
     if plan.engine == "mergekit":
         from core.merge.with_mergekit import run_with_mergekit
 
@@ -69,7 +73,7 @@ def _stream(request: Request, found: Pairing, restart: bool) -> MergeResult:
     models = list(dict.fromkeys([found.reference, *found.members]))
     request.progress("preparing (compiles once a machine)", 0, 1, "kernels")
     with (
-        StreamingEngine(request.plan, found, memory=request.memory) as engine,
+        StreamingEngine(request.plan, found, memory=request.memory, device=request.device) as engine,
         InputHashes((path for one in models for path in one.files), thread_count()) as hashes,
     ):
         engine.check_equal()
@@ -80,7 +84,9 @@ def _stream(request: Request, found: Pairing, restart: bool) -> MergeResult:
         with working_folder(request.out, overwrite=request.overwrite, resume=resume) as work:
             journal = Journal(work, identity)
             merged = merge_weights(work, engine, request, journal, hashes)
-            warnings = _all_warnings(request.plan, found, merged.figures, engine.warnings)
+            request = replace(request, device=engine.kernels.device)
+            more = [*engine.warnings, *engine.kernels.warnings]
+            warnings = _all_warnings(request.plan, found, merged.figures, more)
             written = _write_companions(work, request, found, merged, warnings)
             request.progress("publishing", 0, 1, "folder")
             journal.remove()

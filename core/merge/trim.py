@@ -16,6 +16,7 @@ import numpy as np
 
 from core.merge.blocks import Buffer, BufferPool, Files, codes_of, in_order, spans, thread_count
 from core.merge.header import TensorInfo
+from core.merge.on_torch import Kernels
 from core.merge.window import PIECE, PIECES, OnBlock, Source, Threshold, by_window
 
 KEEP_NOTHING = np.uint32(0x7F800000)
@@ -59,8 +60,8 @@ def threshold_of(counts: np.ndarray, wanted: int) -> tuple[int, int]:
 class OneBlock:
     """A tensor that lies in one buffer already."""
 
-    def __init__(self, buffer: Buffer, n: int) -> None:
-        self._buffer, self._n = buffer, n
+    def __init__(self, buffer: Buffer, n: int, kernels: Kernels) -> None:
+        self._buffer, self._n, self.kernels = buffer, n, kernels
 
     def each(self, function: OnBlock) -> Iterator[Any]:
         """See `Source`."""
@@ -79,8 +80,16 @@ class ManyBlocks:
     """A tensor that is read again for each pass, block by block, in threads."""
 
     def __init__(
-        self, tensors: Sequence[TensorInfo], files: Files, buffers: BufferPool, pool: ThreadPoolExecutor, block: int
+        self,
+        tensors: Sequence[TensorInfo],
+        files: Files,
+        buffers: BufferPool,
+        pool: ThreadPoolExecutor,
+        *,
+        block: int,
+        kernels: Kernels,
     ) -> None:
+        self.kernels = kernels
         self._tensors, self._files, self._buffers, self._pool = tensors, files, buffers, pool
         self._spans = spans(tensors[0].elements, block)
 
@@ -133,15 +142,14 @@ def _cutoff(codes: np.ndarray, member: int, found: Threshold, elements: int, sou
     left = found.kept
     for block in found.blocks:
         if block.elements >= left:
-            position, _ = source.at(block.start, block.n, _scan(codes, member, found.bits, left))
+            position, _ = source.at(block.start, block.n, _scan(codes, member, found.bits, left, source.kernels))
             return block.start + int(position)
         left -= block.elements
     raise AssertionError("more ties are kept than there are")
 
 
-def _scan(codes: np.ndarray, member: int, bits: int, wanted: int) -> OnBlock:
+def _scan(codes: np.ndarray, member: int, bits: int, wanted: int, kernels: Kernels) -> OnBlock:
     """Looks for a member's `wanted`-th element at a magnitude; see `kernels.find_tie`."""
-    from core.merge import kernels
 
     def scan(buffer: Buffer, _start: int, n: int) -> tuple[int, int]:
         found: tuple[int, int] = kernels.find_tie(buffer.rows(codes), n, member, np.uint32(bits), wanted)
@@ -174,7 +182,7 @@ def _count_high(codes: np.ndarray, source: Source) -> np.ndarray:
 
     def count(buffer: Buffer, _start: int, n: int) -> np.ndarray:
         counts = np.zeros((codes.size - 1, 1 << kernels.HIGH_BITS), np.int64)
-        kernels.count_high(buffer.rows(codes), n, counts)
+        source.kernels.count_high(buffer.rows(codes), n, counts)
         return counts
 
     return _sum(source.each(count))
@@ -187,7 +195,7 @@ def _count_low(codes: np.ndarray, high: np.ndarray, source: Source) -> np.ndarra
 
     def count(buffer: Buffer, _start: int, n: int) -> np.ndarray:
         counts = np.zeros((codes.size - 1, bins + kernels.SPARES), np.int64)
-        kernels.count_low(buffer.rows(codes), n, high, counts)
+        source.kernels.count_low(buffer.rows(codes), n, high, counts)
         return counts
 
     return _sum(source.each(count))[:, :bins]
@@ -210,7 +218,11 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
 
     def count(buffer: Buffer, start: int, n: int) -> tuple[int, int, dict[int, int]]:
         bits = kept.thresholds
-        return start, n, {one: MANY - _scan(codes, one, bits[one], MANY)(buffer, start, n)[1] for one in straddling}
+        return (
+            start,
+            n,
+            {one: MANY - _scan(codes, one, bits[one], MANY, source.kernels)(buffer, start, n)[1] for one in straddling},
+        )
 
     left = dict(straddling)
     for start, n, ties in source.each(count):
@@ -218,7 +230,7 @@ def _find_cutoffs(codes: np.ndarray, straddling: dict[int, int], kept: Kept, sou
             if ties[one] < left[one]:
                 left[one] -= ties[one]
                 continue
-            position, _ = source.at(start, n, _scan(codes, one, kept.thresholds[one], left[one]))
+            position, _ = source.at(start, n, _scan(codes, one, kept.thresholds[one], left[one], source.kernels))
             kept.cutoffs[one] = start + position
             del left[one]
         if not left:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from core.merge.blocks import Buffer
+from core.merge.on_torch import Kernels
 
 SAMPLED, LEAST = 1 << 14, 1 << 10
 """Elements looked at first, of a tensor that lies in one buffer: a part of them within these bounds."""
@@ -28,6 +29,10 @@ OnBlock = Callable[[Buffer, int, int], Any]
 
 class Source(Protocol):
     """A tensor of base and members, as blocks."""
+
+    @property
+    def kernels(self) -> Kernels:
+        """What counts in them."""
 
     def each(self, function: OnBlock) -> Iterator[Any]:
         """Run a function over all blocks; yield its results in order."""
@@ -79,14 +84,12 @@ def by_window(codes: np.ndarray, elements: int, wanted: dict[int, int], source: 
 
 def _windows(codes: np.ndarray, elements: int, wanted: dict[int, int], source: Source) -> tuple[np.ndarray, np.ndarray]:
     """Bits (uint32, one a member) between which each wanted member's k-th largest |δ| very likely lies."""
-    from core.merge import kernels
-
     members = codes.size - 1
 
     def look(buffer: Buffer, _start: int, n: int) -> np.ndarray:
         stride = max(1, n // min(SAMPLED, max(LEAST, n // 32)))
         found = np.empty((members, -(-n // stride)), np.uint32)
-        kernels.sample_magnitudes(buffer.rows(codes), stride, found)
+        source.kernels.sample_magnitudes(buffer.rows(codes), stride, found)
         return found
 
     parts = source.sample(look)
@@ -116,7 +119,7 @@ def _count(
     def count(buffer: Buffer, start: int, n: int) -> _Counted:
         room = min(room_left, max(1024, n // 16))
         counts, found = np.zeros((members, 4), np.int64), np.empty((members, room), np.uint32)
-        kernels.count_window(buffer.rows(codes), n, mask, low, high, counts, found)
+        source.kernels.count_window(buffer.rows(codes), n, mask, low, high, counts, found)
         inside = counts[:, kernels.INSIDE]
         return _Counted(start, n, counts, [found[i, : min(inside[i], room)].copy() for i in range(members)])
 

@@ -59,7 +59,7 @@ def estimate(
     `weights` and `densities` (1 by default; only `ties` trims) are one a member. Raises InputError for numbers that do
     not fit, CheckpointError where a value that was read is NaN or infinite.
     """
-    from core.preview.tally import rule_of
+    from core.merge.dialect import rule_of
 
     started = time.perf_counter()
     places = tuple(range(len(sample.members))) if members is None else tuple(int(one) for one in members)

@@ -13,12 +13,10 @@ import numba
 import numpy as np
 from numba import njit
 
-from core.merge import engine, kernels
 from core.merge.kernels import Count, Figures, Rows, Rule, merge_block
 from core.merge.kernels.bits import SIGN_OFF, load
 from core.merge.kernels.layout import CHUNK
 from core.merge.kernels.threshold import load_delta
-from core.merge.plan import Plan
 from core.merge.trim import KEEP_NOTHING
 
 CHANGED, LOST, SOLO = int(Count.CHANGED), int(Count.LOST), int(Count.SOLO)
@@ -63,18 +61,6 @@ class Limits(NamedTuple):
     """uint32 (n, members)."""
     cutoffs: np.ndarray
     """int64 (n, members): counted from the block's first element."""
-
-
-def rule_of(plan: Plan) -> Rule:
-    """The engine's rule for a streaming plan."""
-    made = getattr(engine, "rule_of", None)
-    if made is not None:
-        rule: Rule = made(plan)
-        return rule
-    codes = {"ties": kernels.TIES, "task_arithmetic": kernels.TASK_ARITHMETIC, "linear": kernels.LINEAR}
-    weights = np.array([one.weight for one in plan.members], np.float32)
-    divide_by = getattr(engine, "divisor_of")(plan, weights)  # noqa: B009 - it moves to where `rule_of` is
-    return Rule(codes[plan.method], weights, divide_by, np.float32(plan.scale), bool((weights < 0).any()))
 
 
 @njit(cache=True, nogil=True)

@@ -14,9 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.errors import Cancelled, CheckpointError, InputError, MergescopeError, RunError
+from core.errors import Cancelled, CheckpointError, DiskError, InputError, MergescopeError, RunError
 from core.merge import parse_plan, preflight, run_merge
 from tests.unit.merge.models import CONFIG, random_tensors, save, ties_config, to_bf16, write_model, write_pool
+from tests.unit.merge.test_crash import contents
 
 NAME = "model.layers.0.mlp.up_proj.weight"
 
@@ -232,8 +233,8 @@ def test_a_full_disk(pool: tuple[Path, list[Path]], tmp_path: Path, monkeypatch:
         assert not (small / "out").exists()
         subprocess.run(["mount", "-o", "remount,size=16m", str(small)], check=True)
         run_merge(plan, small / "out")
-        run_merge(plan, tmp_path / "elsewhere")
-        assert contents(small / "out") == contents(tmp_path / "elsewhere")
+        run_merge(plan, tmp_path / "elsewhere" / "out")
+        assert contents(small / "out") == contents(tmp_path / "elsewhere" / "out")
         assert [path.name for path in small.iterdir()] == ["out"]
     finally:
         subprocess.run(["umount", str(small)], check=True)
