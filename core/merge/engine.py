@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from core.merge.kernels import Figures
 
 COPY_BYTES = 8 << 20
+STEP = 1 << 18
+"""Elements merged at a time where nothing is trimmed, or the threshold is known: their input stays in the caches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,7 @@ class StreamingEngine:
         rows = len(plan.members) + 1
         size = block or block_elements(rows, in_flight_of(self._threads), memory)
         self._block = -(-size // SUB_BLOCK) * SUB_BLOCK
+        self._step = min(self._block, STEP)
         self.files = Files()
         self.hashes: InputHashes | None = None
         """Where what is read goes on to; set it before `run`."""
@@ -210,11 +213,12 @@ class StreamingEngine:
                 for start, n in spans(job.nbytes, COPY_BYTES) or [(0, 0)]:
                     yield partial(self._copy, job, start, n)
                 continue
-            if job.elements <= self._block:
+            trims = self._trims(job)
+            if job.elements <= (self._block if trims else self._step):
                 yield partial(self._whole, job)
                 continue
             kept = self._kept_of_large(job)
-            for start, n in spans(job.elements, self._block):
+            for start, n in spans(job.elements, self._step):
                 yield partial(self._part, job, start, n, kept)
 
     def _warn_small(self) -> None:

@@ -1,5 +1,7 @@
 """What each member does to the merge of a chunk: elected signs that need it, and its part of the merged delta."""
 
+# ruff: noqa: PLR0917 -- numba takes no keyword-only arguments
+
 from typing import NamedTuple
 
 import numpy as np
@@ -33,10 +35,15 @@ class Scratch(NamedTuple):
     """int32."""
     place: np.ndarray
     """int32: for whoever needs it next, as are the float32 `spare` and `other`."""
+    solo: np.ndarray
+    """float32: 1 where one member votes alone, else 0."""
     spare: np.ndarray
     other: np.ndarray
-    mask: np.ndarray
-    """uint8."""
+    low: np.ndarray
+    high: np.ndarray
+    """float32: a vote between the two may flip its element."""
+    near: np.ndarray
+    """uint8: 1 where a vote lies between the two."""
     x: np.ndarray
     """float32 (members, CHUNK): kept weighted deltas."""
     lanes: np.ndarray
@@ -44,77 +51,64 @@ class Scratch(NamedTuple):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def count_election(n: int, s: Scratch, counts: np.ndarray) -> np.int32:
-    """Tally how many members voted on each element, and how; gives the contested elements."""
-    nobody, solo, unanimous, contested, zero_sum = np.int32(0), np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+def count_election(n: int, elects: bool, s: Scratch, counts: np.ndarray) -> None:
+    """Tally how many members voted on each element, and how; prepare what `count_influence` compares with.
+
+    `solo` becomes 1 where one member is alone. A member's vote flips a contested element when, seen from the
+    elected sign, it is larger than |total|: for certain above `high`, not below `low`, which leave room for the
+    rounding of the sums. Where votes agree no sign can flip.
+    """
+    slack = np.float32((s.x.shape[0] + 2) * 2.0**-23)
+    never = np.float32(np.inf)
+    nobody, solo, contested, zero_sum = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     for j in range(n):
         positive, negative = s.votes[j] & LOWER, s.votes[j] >> MINUS
         voters = positive + negative
         both = (positive != 0) & (negative != 0)
+        alone = voters == 1
         nobody += np.int32(voters == 0)
-        solo += np.int32(voters == 1)
+        solo += np.int32(alone)
         contested += np.int32(both)
-        unanimous += np.int32((voters > 1) & (not both))
         zero_sum += np.int32((voters > 0) & (s.total[j] == ZERO))
+        s.solo[j] = ONE if alone else ZERO
+        # 0 where a vote may flip, else infinity.
+        s.high[j] = ZERO if both & elects else never
+    for j in range(n):
+        s.low[j] = (abs(s.total[j]) - s.absolute[j] * slack) + s.high[j]
+    for j in range(n):
+        s.high[j] += abs(s.total[j]) + s.absolute[j] * slack
     counts[CHANGED_0] += nobody
     counts[SOLO] += solo
     counts[CHANGED_2] += n - nobody - solo
-    counts[UNANIMOUS] += unanimous
+    counts[UNANIMOUS] += n - nobody - solo - contested
     counts[CONTESTED] += contested
     counts[ZERO_SUM] += zero_sum
-    return contested
-
-
-@njit(cache=True, nogil=True, inline="always")
-def elected_without(member: int, j: int, zero_plus: bool, s: Scratch) -> np.float32:
-    """The sign elected when a member's vote on element j is left out, summed in order as the engine would."""
-    total = ZERO
-    for i in range(s.x.shape[0]):
-        if i != member:
-            total += s.x[i, j]
-    return ONE if total > ZERO or (total == ZERO and zero_plus) else -ONE
-
-
-@njit(cache=True, nogil=True, inline="always")
-def count_flips(n: int, zero_plus: bool, s: Scratch, flips: np.ndarray) -> None:
-    """Add to each member the contested elements whose elected sign is another without it.
-
-    `total − x` differs from the others' sum in order by rounding only, which is bounded: where it is nearer
-    to zero than that, the sum is done again. Where all votes agree no sign can flip.
-    """
-    members = s.x.shape[0]
-    slack = np.float32((members + 2) * 2.0**-23)
-    near, far = s.spare, s.other
-    for j in range(n):
-        contested = ((s.votes[j] & LOWER) != 0) & ((s.votes[j] >> MINUS) != 0)
-        bound = s.absolute[j] * slack
-        near[j] = bound if contested else -ONE
-        far[j] = -bound if contested else -np.float32(np.inf)
-    for i in range(members):
-        x = s.x[i]
-        flipped, unsure = np.int32(0), np.int32(0)
-        for j in range(n):
-            rest = s.total[j] - x[j]
-            flipped += np.int32(rest * s.sign[j] < far[j])
-            unsure += np.int32(abs(rest) <= near[j])
-        if unsure:
-            flipped += sum_again(i, n, near, zero_plus, s)
-        flips[i] += flipped
 
 
 @njit(cache=True, nogil=True)
-def sum_again(member: int, n: int, near: np.ndarray, zero_plus: bool, s: Scratch) -> int:
-    """How many of the elements near to zero elect another sign without a member; looks at eight at a time."""
-    flipped, x = 0, s.x[member]
-    for j in range(n):
-        s.mask[j] = abs(s.total[j] - x[j]) <= near[j]
-    s.mask[n:] = np.uint8(0)
-    eights = s.mask.view(np.uint64)
-    for k in range(eights.size):
-        if eights[k]:
-            for j in range(8 * k, 8 * k + 8):
-                if s.mask[j] and elected_without(member, j, zero_plus, s) != s.sign[j]:
-                    flipped += 1
+def elected_without(member: int, j: int, zero_plus: bool, x: np.ndarray) -> np.float32:
+    """The sign elected when a member's vote on element j is left out, summed in order as the engine would.
+
+    `x` is float32 (members, CHUNK): weighted deltas.
+    """
+    total = ZERO
+    for i in range(x.shape[0]):
+        if i != member:
+            total += x[i, j]
+    return ONE if total > ZERO or (total == ZERO and zero_plus) else -ONE
+
+
+@njit(cache=True, nogil=True)
+def sum_again(member: int, n: int, zero_plus: bool, near: np.ndarray, sign: np.ndarray, x: np.ndarray) -> int:
+    """How many of the elements whose `near` (uint8) is set elect another sign than `sign` without a member."""
+    flipped, eights = 0, near.view(np.uint64)
+    for k in range(0, eights.size, 4):
+        if eights[k] | eights[k + 1] | eights[k + 2] | eights[k + 3]:
+            for eight in range(k, k + 4):
+                if eights[eight]:
+                    for j in range(8 * eight, min(8 * eight + 8, n)):
+                        if near[j] and elected_without(member, j, zero_plus, x) != sign[j]:
+                            flipped += 1
     return flipped
 
 
@@ -129,24 +123,34 @@ def fold(values: np.ndarray) -> None:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def add_shares(n: int, elects: bool, s: Scratch) -> None:
-    """Add each agreeing member's |weighted delta| × factor to its lanes, and again where no other member votes.
+def count_influence(n: int, elects: bool, zero_plus: bool, s: Scratch, flips: np.ndarray) -> None:
+    """Count each member's flips; add its agreeing |weighted delta| × factor to its lanes, and again where it is alone.
 
     A chunk's values are folded to LANES in fp32; those of all chunks add up in float64.
     """
     part, alone = s.spare, s.other
-    for j in range(n):
-        s.place[j] = np.int32((s.votes[j] == np.int32(1)) | (s.votes[j] == np.int32(65536)))
     for i in range(s.x.shape[0]):
         x = s.x[i]
         if n < CHUNK:
             part[:] = ZERO
             alone[:] = ZERO
+        surely, maybe = np.int32(0), np.int32(0)
+        # Loops over few arrays each: with more the compiler does not vectorise.
         for j in range(n):
-            mine = x[j] * s.sign[j]
-            mine = s.factor[j] * (mine if elects else abs(mine))
+            part[j] = x[j] * s.sign[j]
+        for j in range(n):
+            surely += np.int32(part[j] > s.high[j])
+            maybe += np.int32(part[j] >= s.low[j])
+        if maybe != surely:
+            for j in range(n):
+                s.near[j] = (part[j] >= s.low[j]) & (part[j] <= s.high[j])
+            flips[i] += sum_again(i, n, zero_plus, s.near, s.sign, s.x)
+        for j in range(n):
+            mine = s.factor[j] * (part[j] if elects else abs(part[j]))
             part[j] = mine if mine > ZERO else ZERO
-            alone[j] = part[j] if s.place[j] else ZERO
+        for j in range(n):
+            alone[j] = part[j] if s.solo[j] != ZERO else ZERO
+        flips[i] += surely
         fold(part)
         fold(alone)
         for lane in range(LANES):

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from core.merge.kernels.bits import EXPONENT, SIGN_OFF, Rows, count_bad, load
-from core.merge.kernels.influence import MINUS, Scratch, add_shares, close_shares, count_election, count_flips
+from core.merge.kernels.influence import MINUS, Scratch, close_shares, count_election, count_influence
 from core.merge.kernels.layout import CHUNK, LANES, SHARES, SUB_BLOCK, SUMS, Count, Figures
 from core.merge.kernels.rounding import close_sub_block, count_rounding
 
@@ -186,6 +186,9 @@ def new_scratch(members: int) -> Scratch:
         np.empty(CHUNK, i32),
         np.empty(CHUNK, f32),
         np.empty(CHUNK, f32),
+        np.empty(CHUNK, f32),
+        np.empty(CHUNK, f32),
+        np.empty(CHUNK, f32),
         np.zeros(CHUNK, np.uint8),
         np.empty((members, CHUNK), f32),
         np.zeros((members, SHARES, LANES), np.float64),
@@ -230,11 +233,9 @@ def merge_block(
         figures.counts[OVERFLOW] += count_not_finite(merged, size)
         if not rule.figures:
             continue
-        contested = count_election(size, s, figures.counts)
+        count_election(size, rule.method == TIES, s, figures.counts)
         find_factor(size, rule, s)
-        add_shares(size, rule.method == TIES, s)
-        if contested and rule.method == TIES:
-            count_flips(size, rule.zero_plus, s, figures.flips)
+        count_influence(size, rule.method == TIES, rule.zero_plus, s, figures.flips)
         count_rounding(base, merged, size, s.place, lanes, figures)
         if (start + size) % SUB_BLOCK == 0 or start + size == n:
             close_sub_block(lanes, figures.sums[start // SUB_BLOCK])

@@ -72,3 +72,59 @@ def half_ulps(base: np.ndarray, merged: np.ndarray) -> np.ndarray:
     exponent = np.maximum(np.frexp(base.astype(np.float64))[1] - 1, -126)
     exponent = np.where(base == 0, -126, exponent)
     return np.abs(merged.astype(np.float64) - base.astype(np.float64)) / np.exp2(exponent.astype(np.float64) - 8)
+
+
+def influence(
+    base: np.ndarray, members: Sequence[np.ndarray], weights: Sequence[float]
+) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """Of mergekit's TIES with normalize and no trimming, per member: elected signs that are others without it where
+    another member votes, Σ|merged delta| that comes from it, and of that where it votes alone."""
+    x = np.stack([(member - base) * F32(weight) for member, weight in zip(members, weights, strict=True)])
+
+    def elected(rows: np.ndarray) -> np.ndarray:
+        total = np.zeros(base.size, F32)
+        for row in rows:
+            total = total + row
+        return np.where(total >= 0, 1, -1)
+
+    sign, voters = elected(x), (x != 0).sum(axis=0)
+    flips = [
+        int(((elected(np.delete(x, i, axis=0)) != sign) & (voters - (x[i] != 0) > 0) & (x[i] != 0)).sum())
+        for i in range(len(x))
+    ]
+    agrees = (np.sign(x) == sign).astype(np.float64)
+    divisor = np.abs((agrees * np.array(weights, F32).astype(np.float64)[:, None]).sum(axis=0))
+    parts = agrees * np.abs(x.astype(np.float64)) / np.where(divisor == 0, 1, divisor)
+    return flips, parts.sum(axis=1), (parts * (voters == 1)).sum(axis=1)
+
+
+def paper(
+    base: np.ndarray,
+    members: Sequence[np.ndarray],
+    densities: Sequence[float],
+    *,
+    mean: bool = True,
+    scale: float = 1.0,
+) -> np.ndarray:
+    """The paper's repository over one flat vector: trim, majority sign where a vote is zero, disjoint mean or sum."""
+    deltas = []
+    for member, density in zip(members, densities, strict=True):
+        delta = member - base
+        if density < 1:
+            k = delta.size - int(density * delta.size)
+            lowest = np.sort(np.abs(delta))[k - 1]
+            delta = np.where(np.abs(delta) >= lowest, delta, F32(0))
+        deltas.append(delta)
+    total = np.zeros(base.size, F32)
+    for delta in deltas:
+        total = total + delta
+    sign = np.sign(total)
+    sign = np.where(sign == 0, np.sign(sign.sum()), sign)
+    stack = np.stack(deltas)
+    agrees = np.where(sign > 0, stack > 0, stack < 0)
+    summed = np.zeros(base.size, F32)
+    for delta, one in zip(stack, agrees, strict=True):
+        summed = summed + np.where(one, delta, F32(0))
+    if mean:
+        summed = summed / np.maximum(agrees.sum(axis=0), 1).astype(F32)
+    return base + summed * F32(scale)

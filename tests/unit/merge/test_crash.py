@@ -72,7 +72,8 @@ def test_a_merge_that_is_killed_at_any_moment_ends_in_the_same_bytes(tmp_path: P
     moments = [chance.random() for _ in range(MOMENTS)]
     done = subprocess.run(
         [sys.executable, "-c", CHILD, str(config), str(place), *map(str, moments)],
-        capture_output=True, text=True, timeout=300, check=False, env=os.environ | {"PYTHONPATH": ".", "KILLS": str(KILLS)},
+        capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"PYTHONPATH": ".", "KILLS": str(KILLS)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = [[int(one) for one in line.split()] for line in done.stdout.splitlines()]

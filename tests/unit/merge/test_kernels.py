@@ -185,3 +185,41 @@ def test_sums_do_not_depend_on_where_blocks_are_cut() -> None:
     parts = [merge(base[at : at + SUB_BLOCK], [member[at : at + SUB_BLOCK]], [1.0])[1] for at in range(0, n, SUB_BLOCK)]
     assert np.concatenate([one.sums for one in parts]).tobytes() == whole.sums.tobytes()
     assert np.array_equal(sum(one.bins for one in parts)[:, -1].sum(), whole.bins[:, -1].sum())
+
+
+def test_influence_by_hand() -> None:
+    # Weights 2 and 1, deltas (+1, +1): member 1 brings 2/3 of the merged 1, member 2 1/3; nothing flips.
+    # (+1, −1): total +1 elects +; without member 1 it is −: one flip of member 1; all of the delta 1 is its own.
+    # (0, −3): solo: all of 3 is member 2's, and nobody flips it. (−1, +4): total +2; without member 2 it is −.
+    base = np.ones(4, np.float32)
+    first = base + np.array([1, 1, 0, -1], np.float32)
+    second = base + np.array([1, -1, -3, 4], np.float32)
+    _, figures = merge(base, [first, second], [2, 1])
+    assert figures.flips.tolist() == [1, 1]
+    shares = figures.shares.sum(axis=0)
+    assert shares[:, 0] == pytest.approx([2 / 3 + 1, 1 / 3 + 3 + 4], rel=1e-6)
+    assert shares[:, 1] == pytest.approx([0, 3], rel=1e-6)
+
+
+@settings(max_examples=150, deadline=None)
+@given(pools())
+def test_influence_agrees_with_leaving_each_member_out(pool) -> None:
+    base, members, weights = pool
+    _, figures = merge(base, members, weights)
+    flips, parts, solo = reference.influence(base, members, weights)
+    assert figures.flips.tolist() == flips
+    shares = figures.shares.sum(axis=0)
+    assert np.allclose(shares[:, 0], parts, rtol=1e-5)
+    assert np.allclose(shares[:, 1], solo, rtol=1e-5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(2, 9))
+def test_votes_that_nearly_cancel_flip_as_the_engine_would_sum_them(seed: int, count: int) -> None:
+    # Sums within their own rounding error of zero: what a bound cannot decide must be summed again, in order.
+    rng = np.random.default_rng(seed)
+    base = np.zeros(600, np.float32)
+    members = [rng.choice([1, -1, 1 + 2**-23, 2**-24, -(2**-25), 0], 600).astype(np.float32) for _ in range(count)]
+    weights = rng.choice([1.0, 0.1, 0.3], count).tolist()
+    _, figures = merge(base, members, weights)
+    assert figures.flips.tolist() == reference.influence(base, members, weights)[0]

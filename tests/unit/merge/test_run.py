@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 
 from core.merge import Plan, parse_plan, preflight, read_report, run_merge
 from core.merge.blocks import SUB_BLOCK
@@ -91,10 +92,13 @@ def test_the_folder_is_complete_and_says_where_it_came_from(pool: tuple[Path, li
         assert one["sha256"] == hashlib.sha256((out / one["file"]).read_bytes()).hexdigest()
     assert result.tensors == 24
     assert result.elements == sum(one.size for one in load(base / "model.safetensors").values())
-    assert result.bytes_written == sum(path.stat().st_size for path in out.iterdir()) - sum(
-        (out / name).stat().st_size for name in ("README.md", "config.json", "generation_config.json", "tokenizer.json",
-                                                 "tokenizer_config.json", "chat_template.jinja")
-    )  # fmt: skip
+    assert result.bytes_written == sum(path.stat().st_size for path in out.iterdir())
+    assert {one["file"] for one in made["outputs"]} == {path.name for path in out.iterdir()} - {"provenance.json"}
+    with safe_open(out / "model.safetensors", "np") as file:
+        metadata = file.metadata()
+    assert json.loads(metadata["mergescope_recipe"]) == made["recipe"]
+    hashes = [one["files"][0]["sha256"] for one in made["inputs"]]
+    assert metadata["mergescope_inputs_sha256"].split() == hashes
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
 
 
@@ -143,8 +147,9 @@ def merged_in_blocks(plan: Plan, block: int, threads: int) -> tuple[object, ...]
     """Output bytes and figures of a plan whose only float tensor is the last."""
     pieces: list[bytes] = []
     with StreamingEngine(plan, pair(plan), block=block, threads=threads) as engine:
-        (one,) = list(engine.run(lambda data: pieces.append(data.tobytes()), lambda count: None))
-    return b"".join(pieces), str(one.election), one.member_changed, one.member_trimmed, one.rounding.row("w")
+        (_, (_, one)) = list(engine.run(lambda data: pieces.append(data.tobytes()), lambda count: None))
+    assert one is not None
+    return b"".join(pieces), json.dumps(one.as_dict())
 
 
 def test_block_size_and_threads_change_no_byte_and_no_figure(tmp_path: Path) -> None:

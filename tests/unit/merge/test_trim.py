@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.merge import kernels
 from core.merge.blocks import Buffer
 from core.merge.header import TensorInfo
 from core.merge.trim import OneBlock, kept_count, select, threshold_of
@@ -18,6 +19,8 @@ from tests.unit.merge import reference
 
 class Cut:
     """An in-memory source in blocks of any length."""
+
+    kernels = kernels
 
     def __init__(self, arrays: list[np.ndarray], block: int) -> None:
         self.arrays, self.block = arrays, block
@@ -107,7 +110,7 @@ def test_one_buffer_and_many_blocks_agree(density: float) -> None:
     buffer = Buffer(4, 5000)
     for row, one in enumerate(arrays):
         buffer.raw32[row, :5000] = one.view(np.uint32)
-    whole = select(infos(arrays), [density] * 3, OneBlock(buffer, 5000))
+    whole = select(infos(arrays), [density] * 3, OneBlock(buffer, 5000, kernels))
     cut = select(infos(arrays), [density] * 3, Cut(arrays, 1234))
     assert whole.thresholds.tolist() == cut.thresholds.tolist()
     assert whole.cutoffs.tolist() == cut.cutoffs.tolist()
