@@ -18,6 +18,7 @@ $(STAMP): requirements.txt requirements-dev.txt constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt -c constraints.txt
 	$(BIN)/python -m core.merge.warm
+	$(BIN)/python -m core.preview.warm
 	@touch $@
 
 app: setup ## open the explorer on a bundled bank (PORT=8501)

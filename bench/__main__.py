@@ -1,13 +1,13 @@
 """`make bench`: every speed figure of the project in one run, ours beside the others'.
 
-Prints seconds, peaks and ratios; nothing here is a test. Run: python -m bench [merge] [mmr] [start]
+Prints seconds, peaks and ratios; nothing here is a test. Run: python -m bench [merge] [mmr] [preview] [start]
 """
 
 import sys
 
-from bench import merge_bench, mmr_bench, start_bench
+from bench import merge_bench, mmr_bench, preview_bench, start_bench
 
-PARTS = {"start": start_bench.run, "mmr": mmr_bench.main, "merge": merge_bench.run}
+PARTS = {"start": start_bench.run, "mmr": mmr_bench.main, "preview": preview_bench.run, "merge": merge_bench.run}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

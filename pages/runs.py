@@ -175,7 +175,7 @@ def actions(job: Any) -> None:
                 key="run_again",
                 on_click=attempt,
                 args=("resubmit", job.id),
-                help="Submits the same work as a new run; this one stays as it is.",
+                help="Submits the same work as a new run, which goes on with a merge that was killed; this one stays.",
             )
             clean_up(job)
     refused = st.session_state.pop(REFUSED, None)

@@ -9,6 +9,7 @@ import importlib
 import os
 import shlex
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,16 @@ class Kind:
         """Shell commands that do the same. Called by `Ledger.submit`, with the checked specification."""
         return shell("jobs", "submit", folder / "spec.json")
 
-    def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
-        """Remove what an ended worker left unfinished; finished files stay. Called after any bad end."""
-        remove_temporaries(folder)
+    def remove_half_written(self, spec: dict[str, Any], folder: Path, *, keep: bool) -> None:
+        """Remove what an ended worker left unfinished; finished files stay. Called after any bad end.
+
+        With `keep`, unless it was cancelled, a merge that can be gone on with stays too.
+        """
+        remove_temporaries(folder, keep=keep)
 
 
 class MergeKind(Kind):
-    """`{config: YAML text, out?, where?, cwd?, overwrite?}`: one mergekit config.
+    """`{config: YAML text, out?, where?, cwd?, overwrite?, dialect?, vocabulary?}`: one mergekit config.
 
     `out` is `merged` in the job's folder unless given; `where` is the file the text came from and
     `cwd` the folder it was submitted in, from which relative model paths are looked up. Result:
@@ -62,7 +66,7 @@ class MergeKind(Kind):
 
     def check(self, spec: dict[str, Any]) -> dict[str, Any]:
         """As `Kind.check`; refuses models that do not exist, and an `out` that does."""
-        specs.only_fields(self.name, spec, ("config",), ("out", "where", "cwd", "overwrite"))
+        specs.only_fields(self.name, spec, ("config",), ("out", "where", "cwd", "overwrite", "dialect", "vocabulary"))
         cwd = specs.absolute(spec.get("cwd") or Path.cwd())
         checked = spec | {"cwd": str(cwd), "where": str(cwd / (spec.get("where") or "config.yml"))}
         check_plan(specs.text_of(self.name, spec, "config"), Path(checked["where"]), cwd)
@@ -75,26 +79,28 @@ class MergeKind(Kind):
 
     def run(self, spec: dict[str, Any], folder: Path, device: str, work: Work) -> dict[str, Any]:
         """As `Kind.run`."""
-        from core.merge import parse_plan, run_merge
+        from core.merge import parse_plan, run_merge, with_dialect, with_vocabulary
 
         os.chdir(spec["cwd"])
         (folder / "config.yml").write_text(spec["config"])
         out = Path(spec.get("out") or folder / "merged")
         work.plan([Phase("merge", 10.0, "merge", main_stage="merging")])
         progress = work.phase("merge")
-        plan = parse_plan(spec["config"], Path(spec["where"]))
+        plan = with_vocabulary(parse_plan(spec["config"], Path(spec["where"])), spec.get("vocabulary", "refuse"))
+        plan = with_dialect(plan, spec.get("dialect", "mergekit"))
         result = run_merge(plan, out, progress=progress, overwrite=bool(spec.get("overwrite")))
         return {"merge": result.as_dict(), "out": str(out)}
 
     def command(self, spec: dict[str, Any], folder: Path) -> str:
         """As `Kind.command`."""
-        return shell("merge", folder / "config.yml", spec.get("out") or "merged")
+        choices = [part for name in ("dialect", "vocabulary") if spec.get(name) for part in (f"--{name}", spec[name])]
+        return shell("merge", folder / "config.yml", spec.get("out") or "merged", *choices)
 
-    def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
+    def remove_half_written(self, spec: dict[str, Any], folder: Path, *, keep: bool) -> None:
         """As `Kind.remove_half_written`, beside `out` too."""
-        remove_temporaries(folder)
+        remove_temporaries(folder, keep=keep)
         if spec.get("out"):
-            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name))
+            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name), keep=keep)
 
 
 class EvalKind(Kind):
@@ -147,11 +153,11 @@ class EvalKind(Kind):
         """As `Kind.command`."""
         return eval_command(spec["model"], spec["tasks"], spec.get("out") or "samples.jsonl", spec)
 
-    def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
+    def remove_half_written(self, spec: dict[str, Any], folder: Path, *, keep: bool) -> None:
         """As `Kind.remove_half_written`, beside `out` too."""
-        remove_temporaries(folder)
+        remove_temporaries(folder, keep=keep)
         if spec.get("out"):
-            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name))
+            remove_temporaries(Path(spec["out"]).parent, glob.escape(Path(spec["out"]).name), keep=keep)
 
 
 def kind_named(name: str) -> Kind:
@@ -214,8 +220,22 @@ def shell(*words: object) -> str:
     return shlex.join(["python", "-m", "core", *map(str, words)])
 
 
-def remove_temporaries(folder: Path, name: str = "*") -> None:
-    """Remove what a writer that was killed left beside `name`: `.<name>.….tmp` files, `.<name>.….partial` folders."""
-    for suffix in (".tmp", ".partial"):
-        for path in folder.glob(f".{name}.*{suffix}") if folder.is_dir() else ():
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+def remove_temporaries(folder: Path, name: str = "*", *, keep: bool = False) -> None:
+    """Remove what a writer that was killed left beside `name`: `.<name>.….tmp` files and `.<name>.partial` folders.
+
+    With `keep` a folder that has the journal of a merge stays: the next merge goes on with it.
+    """
+    from core.merge.journal import JOURNAL_FILE
+
+    for path in folder.glob(f".{name}.*tmp") if folder.is_dir() else ():
+        path.unlink(missing_ok=True)
+    for path in folder.glob(f".{name}.partial") if folder.is_dir() else ():
+        if path.is_dir() and not (keep and (path / JOURNAL_FILE).is_file()):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def carry_over(old: Path, new: Path) -> None:
+    """Move the unfinished merges of one job's folder to another's, where the same work goes on with them."""
+    for path in old.glob(".*.partial") if old.is_dir() else ():
+        with suppress(OSError):
+            path.rename(new / path.name)

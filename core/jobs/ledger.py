@@ -41,13 +41,17 @@ class Ledger:
         self.home = Path(home).expanduser().resolve() if home is not None else default_home()
         self.path = self.home / "ledger.sqlite"
 
-    def submit(self, kind: str, spec: dict[str, Any], title: str, *, executor: str = "local") -> str:
+    def submit(
+        self, kind: str, spec: dict[str, Any], title: str, *, executor: str = "local", unfinished: Path | None = None
+    ) -> str:
         """Check what is asked, write it down, start its worker; gives the job's id at once.
+
+        `unfinished` is the folder of an ended job whose merges this one goes on with.
 
         Raises InputError, before anything is written, for an unknown kind or a specification that
         cannot work (a path that does not exist, a wrong protocol); RunError when no worker starts.
         """
-        from core.jobs.kinds import kind_named
+        from core.jobs.kinds import carry_over, kind_named
 
         known = kind_named(kind)
         checked = known.check(spec)
@@ -59,6 +63,8 @@ class Ledger:
             write_atomically(folder / "spec.json", json.dumps(request, indent=2, ensure_ascii=False) + "\n")
         except OSError as problem:
             raise RunError(f"{folder}: the job's folder cannot be written ({problem.strerror}).") from None
+        if unfinished:
+            carry_over(unfinished, folder)
         self.append(job, "submitted", request | {"executor": executor, "command": known.command(checked, folder)})
         try:
             worker = runner.submit(self.home, job, folder / "worker.log")
@@ -138,7 +144,7 @@ class Ledger:
             if runner.status(found.worker) == "alive":
                 raise JobError(f"job {job}: its worker, process {found.worker.pid}, does not end. End it by hand.")
         if self.finish(job, "cancelled", {"error": "cancelled; its worker had to be ended."}):
-            self._remove_half_written(found)
+            self._remove_half_written(found, keep=False)
         return self.job(job)
 
     def recover(self) -> list[str]:
@@ -153,7 +159,7 @@ class Ledger:
             reason = self._why_lost(found)
             if reason and self.finish(found.id, "lost", {"error": reason}, worker=found.worker):
                 lost.append(found.id)
-                self._remove_half_written(found)
+                self._remove_half_written(found, keep=True)
         return lost
 
     def delete_files(self, job: str) -> int:
@@ -175,9 +181,16 @@ class Ledger:
         return freed
 
     def resubmit(self, job: str) -> str:
-        """Submit the same work again as a new job; gives its id. Raises as `submit`."""
+        """Submit the same work again as a new job, which goes on with a merge that the old one did not finish; gives
+        its id. Raises as `submit`."""
         found = self.job(job)
-        return self.submit(found.kind, found.spec, found.title, executor=found.executor)
+        return self.submit(
+            found.kind,
+            found.spec,
+            found.title,
+            executor=found.executor,
+            unfinished=None if found.live else found.folder,
+        )
 
     def folder(self, job: str) -> Path:
         """Where a job's specification, log and outputs lie."""
@@ -217,11 +230,11 @@ class Ledger:
             return None
         return f"its worker (process {found.worker.pid}) ended without a word: killed, out of memory, or a restart."
 
-    def _remove_half_written(self, found: Job) -> None:
+    def _remove_half_written(self, found: Job, *, keep: bool) -> None:
         from core.jobs.kinds import kind_named
 
         with suppress(OSError, MergescopeError):
-            kind_named(found.kind).remove_half_written(found.spec, found.folder)
+            kind_named(found.kind).remove_half_written(found.spec, found.folder, keep=keep)
 
     def _job(self, row: sqlite3.Row) -> Job:
         folder = self.folder(row["id"])

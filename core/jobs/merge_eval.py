@@ -79,9 +79,9 @@ class MergeEvalKind(Kind):
             lines.append(eval_command("merged", _tasks_path(bank, name), f"merged.{name}.jsonl", spec))
         return "\n".join(lines)
 
-    def remove_half_written(self, spec: dict[str, Any], folder: Path) -> None:
+    def remove_half_written(self, spec: dict[str, Any], folder: Path, *, keep: bool) -> None:
         """As `Kind.remove_half_written`, among the scores too; a merge that is complete stays."""
-        remove_temporaries(folder)
+        remove_temporaries(folder, keep=keep)
         remove_temporaries(folder / "scores")
 
 

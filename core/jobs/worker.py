@@ -83,7 +83,7 @@ def _outcome(ledger: Ledger, found: Job, kind: Kind, work: Work) -> int:
     except Cancelled as problem:
         work.stopping = True
         with suppress(OSError):
-            kind.remove_half_written(found.spec, found.folder)
+            kind.remove_half_written(found.spec, found.folder, keep=False)
         ledger.finish(found.id, "cancelled", {"error": str(problem)})
         log.info("%s", problem)
         return 3
@@ -92,7 +92,7 @@ def _outcome(ledger: Ledger, found: Job, kind: Kind, work: Work) -> int:
         message = failure_message(problem)
         log.error("failed: %s", message, exc_info=None if isinstance(problem, MergescopeError) else problem)
         with suppress(OSError):
-            kind.remove_half_written(found.spec, found.folder)
+            kind.remove_half_written(found.spec, found.folder, keep=True)
         ledger.finish(found.id, "failed", {"error": message})
         return 1
 

@@ -173,10 +173,6 @@ def provenance(
     device: str = "cpu",
 ) -> str:
     """The provenance file: what went in, what came out, and by which rules, as JSON."""
-    roles: list[tuple[str, Path, Member | None]] = []
-    if reference:
-        roles.append(("base" if plan.base else "reference", reference, None))
-    roles += [(f"member {number}", one.path, one) for number, one in enumerate(plan.members, start=1)]
     value = {
         "made_by": f"mergescope {core.__version__}",
         "engine": plan.engine,
@@ -186,22 +182,32 @@ def provenance(
         "device": device,
         "dtypes": dict(dtypes),
         "config_sha256": hashlib.sha256(plan.yaml_text.encode()).hexdigest(),
-        "inputs": [
-            {
-                "role": role,
-                "path": str(folder),
-                "weight": one.weight if one and plan.engine == "streaming" else None,
-                "density": one.density if one and plan.engine == "streaming" else None,
-                "files": _listed(inputs.get(folder, [])),
-            }
-            for role, folder, one in roles
-        ],
+        "inputs": _models(plan, reference, inputs),
         "outputs": _listed(outputs),
         "versions": {"python": platform.python_version(), **_versions()},
         "warnings": list(warnings),
         "extra": dict(extra or {}),
     }
     return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _models(plan: Plan, reference: Path | None, inputs: Mapping[Path, list[WrittenFile]]) -> list[dict[str, Any]]:
+    """Each model that went in, the base or reference first."""
+    roles: list[tuple[str, Path, Member | None]] = []
+    if reference:
+        roles.append(("base" if plan.base else "reference", reference, None))
+    roles += [(f"member {number}", one.path, one) for number, one in enumerate(plan.members, start=1)]
+    known = plan.engine == "streaming"
+    return [
+        {
+            "role": role,
+            "path": str(folder),
+            "weight": one.weight if one and known else None,
+            "density": one.density if one and known else None,
+            "files": _listed(inputs.get(folder, [])),
+        }
+        for role, folder, one in roles
+    ]
 
 
 def _listed(files: Sequence[WrittenFile]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from core.errors import MergescopeError
+from core.errors import InputError, MergescopeError
 from core.merge.blocks import MEMORY, PROCESS_BYTES, SUB_BLOCK, block_elements, in_flight_of, thread_count
 from core.merge.checkpoint import DTYPE_NAMES, CheckpointFile, open_checkpoint
 from core.merge.companions import tokenizer_warnings
@@ -91,20 +91,18 @@ def preflight(
     """Check a plan against its models, its place and the disk; raises nothing that is their fault.
 
     `out` is where the result would go (the working directory when not given); `memory` is a budget in bytes.
-    With `scan` every weight is
-    read once and NaN and infinity are problems too; only then is `progress` called, and may raise `Cancelled`.
+    With `scan` every weight is read once, and NaN and infinity are problems too; only then is `progress` called,
+    and may raise `Cancelled`.
     """
     opened, problems = _open_all(plan)
     found = _paired(plan, opened) if opened and not problems else None
     problems += found.problems if found else []
-    if out is not None:
-        problems += _place_problems(plan, Path(out), overwrite)
+    problems += _place_problems(plan, out, overwrite)
     jobs = found.jobs if found else []
-    scanned = scan_weights(list(opened.values()), progress) if scan else None
-    problems += _scan_problems(scanned)
+    problems += _scan_problems(scanned := scan_weights(list(opened.values()), progress) if scan else None)
     needed, free = _disk_needed(plan, jobs, opened), free_bytes(out or Path.cwd())
-    if needed > free:
-        problems.append(f"the merged model needs {needed:,} bytes, the disk has {free:,} free.")
+    problems += [f"the merged model needs {needed:,} bytes, the disk has {free:,} free."] if needed > free else []
+    expected = _memory(plan, jobs, memory, problems)
     reference = found.reference if found else next(iter(opened.values()), None)
     return Preflight(
         engine=plan.engine,
@@ -118,9 +116,18 @@ def preflight(
         bytes_to_read=sum(one.nbytes for one in opened.values()),
         disk_needed=needed,
         disk_free=free,
-        memory_expected=expected_memory(plan, jobs, memory) if plan.engine == "streaming" else None,
+        memory_expected=expected,
         scan=scanned,
     )
+
+
+def _memory(plan: Plan, jobs: Sequence[TensorJob], budget: int, problems: list[str]) -> int | None:
+    """Bytes expected; adds to the problems what is wrong with the budget."""
+    try:
+        return expected_memory(plan, jobs, budget) if plan.engine == "streaming" else None
+    except InputError as problem:
+        problems.append(str(problem))
+        return None
 
 
 def expected_memory(plan: Plan, jobs: Sequence[TensorJob], budget: int = MEMORY) -> int:
@@ -154,9 +161,11 @@ def _paired(plan: Plan, opened: Mapping[Path, CheckpointFile]) -> Pairing:
     return Pairing(opened[plan.base] if plan.base else members[0], members)
 
 
-def _place_problems(plan: Plan, out: Path, overwrite: bool) -> list[str]:
+def _place_problems(plan: Plan, out: Path | None, overwrite: bool) -> list[str]:
+    if out is None:
+        return []
     try:
-        check_place(out, plan.folders, overwrite=overwrite)
+        check_place(Path(out), plan.folders, overwrite=overwrite)
     except MergescopeError as problem:
         return [str(problem)]
     return []

@@ -10,15 +10,16 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 
-from core.merge.config import parse_plan
+from core.merge.config import parse_plan, with_dialect
 from core.merge.run import run_merge
 from core.precision.rounding import rounding_report
 
 ELEMENTS = 64
+CASES = ((1.0, "float32", "mergekit"), (0.5, "bfloat16", "mergekit"), (0.5, "float32", "paper"))
 
 
 def compile_kernels() -> None:
-    """Merge once with and once without trimming, to fp32 and to bf16, in a temporary folder."""
+    """Merge with and without trimming, to fp32 and to bf16, in each way to trim, in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for at, model in enumerate(("base", "member")):
@@ -26,10 +27,10 @@ def compile_kernels() -> None:
             (folder / model / "config.json").write_text("{}")
             weights = np.linspace(at, 1, ELEMENTS, dtype=np.float32)
             save_file({"w.weight": weights}, folder / model / "model.safetensors")
-        for density, out_dtype in ((1.0, "float32"), (0.5, "bfloat16")):
-            plan = parse_plan(_config(density, out_dtype), folder / "config.yml")
-            run_merge(plan, folder / out_dtype)
-            rounding_report(folder / "base", folder / out_dtype)
+        for density, out_dtype, dialect in CASES:
+            plan = with_dialect(parse_plan(_config(density, out_dtype), folder / "config.yml"), dialect)
+            run_merge(plan, folder / dialect / out_dtype)
+            rounding_report(folder / "base", folder / dialect / out_dtype)
 
 
 def _config(density: float, out_dtype: str) -> str:

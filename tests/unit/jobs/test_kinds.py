@@ -19,8 +19,10 @@ from core.errors import InputError
 from core.jobs import Job, Ledger
 from core.jobs.kinds import kind_named
 from core.jobs.merge_eval import best_single
+from core.merge import parse_plan
 from core.recipe import Recipe, compile_plan, recipe_to_dict
 from tests.unit.jobs.tiny_bank import PROTOCOL, make_bank, write_lines
+from tests.unit.merge.test_crash import contents, stopped_at
 
 Until = Callable[[Ledger, str, Callable[[Job], bool]], Job]
 ROOT = Path(__file__).resolve().parents[3]
@@ -198,13 +200,32 @@ def test_the_best_single_is_chosen_on_the_recipes_split_and_the_earlier_of_equal
 
 
 def test_what_a_killed_merge_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
-    for name in (".out.x1.partial", ".outer.x1.partial", "out", "own", ".mine.partial"):
+    for name in (".out.partial", ".outer.partial", "out", "own", ".mine.partial"):
         (tmp_path / name).mkdir()
     (tmp_path / "own" / ".scores.jsonl.x1.tmp").write_text("")
     spec = {"config": "x", "out": str(tmp_path / "out")}
-    kind_named("merge").remove_half_written(spec, tmp_path / "own")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.partial", ".outer.x1.partial", "out", "own"]
+    kind_named("merge").remove_half_written(spec, tmp_path / "own", keep=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.partial", ".outer.partial", "out", "own"]
     assert not list((tmp_path / "own").iterdir())
+
+
+def test_running_a_lost_merge_again_goes_on_with_it(
+    ledger: Ledger, until: Until, bank: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = request(bank)["plan"].replace(str(bank) + "/", "")
+    spec = {"config": text, "cwd": str(bank), "where": "config.yml"}
+    first = until(ledger, ledger.submit("merge", spec, "killed"), ended)
+    assert first.state == "succeeded", first.error
+    whole = contents(first.folder / "merged")
+    shutil.rmtree(first.folder / "merged")
+    monkeypatch.setattr("core.merge.writer.SYNC_BYTES", 256)
+    stopped_at(parse_plan(text, bank / "config.yml"), first.folder / "merged", 0.9, shard_size=5e9)
+    kind_named("merge").remove_half_written(spec, first.folder, keep=True)
+    again = until(ledger, ledger.resubmit(first.id), ended)
+    assert again.state == "succeeded", again.error
+    assert (again.result or {})["merge"]["resumed"] > 0
+    assert contents(again.folder / "merged") == whole
+    assert not list(first.folder.glob(".*.partial")) and not list(again.folder.glob(".*.partial"))
 
 
 def test_commands_spell_out_every_setting(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -86,16 +87,17 @@ def test_a_merge_that_is_killed_at_any_moment_ends_in_the_same_bytes(tmp_path: P
         assert contents(place / str(number) / "out") == expected
 
 
-def stopped_at(plan, out: Path, share: float) -> None:
+def stopped_at(plan, out: Path, share: float, shard_size: float = 9000) -> None:
     """Merge until a share of the parameters is done, as a process that is killed then: the journal stays."""
 
     def stop(stage: str, done: float, total: float, unit: str) -> None:
         if stage == "merging" and done >= share * total:
+            time.sleep(0.5)  # the syncs that were begun end
             os._exit(9)
 
     child = os.fork()
     if child == 0:
-        run_merge(plan, out, progress=stop, shard_size=9000)
+        run_merge(plan, out, progress=stop, shard_size=shard_size)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 

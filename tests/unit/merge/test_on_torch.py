@@ -3,8 +3,6 @@
 Run: .venv/bin/python -m pytest tests/unit/merge/test_on_torch.py (with a GPU, each case runs on it too)
 """
 
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,12 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.errors import InputError
 from core.merge import kernels
 from core.merge.kernels import Count, Figures, Rows, Rule
 from core.merge.kernels.bits import BF16, F16, F32
 from core.merge.kernels.layout import CHUNK, LANES, SUB_BLOCK
-from core.merge.on_torch import DeviceLost, available, describe, load_kernels, resolve
+from core.merge.on_torch import DeviceLost, describe, load_kernels
 from core.merge.on_torch.check import check
 from core.merge.on_torch.kernels import TorchKernels
 from core.merge.on_torch.lanes import Lane
@@ -375,21 +372,6 @@ def test_a_device_that_computes_other_bits_is_refused(on_device) -> None:
     check(on_device)
     with pytest.raises(DeviceLost, match="differs from the CPU's"):
         check(OneBitOff())
-
-
-def test_devices_are_named_or_refused_with_a_sentence() -> None:
-    assert resolve("cpu") == "cpu" == describe("cpu")
-    assert resolve("auto") == (available() or "cpu")
-    for wanted in ("gpu", "cuda:", "cuda:x", "cpu:0", "cuda:-1", ""):
-        with pytest.raises(InputError, match="must be auto, cpu, cuda or cuda:N"):
-            resolve(wanted)
-    with pytest.raises(InputError, match=r"device cuda:99 .*--device cpu: the merged bytes are the same"):
-        resolve("cuda:99")
-
-
-def test_merging_on_the_cpu_never_loads_torch() -> None:
-    code = "import sys; import core.merge, core.merge.on_torch, core.merge.engine; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU that torch can use")
