@@ -7,7 +7,7 @@ import sys
 
 from bench import merge_bench, mmr_bench, preview_bench, start_bench
 
-PARTS = {"start": start_bench.run, "mmr": mmr_bench.main, "preview": preview_bench.run, "merge": merge_bench.run}
+PARTS = {"start": start_bench.run, "mmr": mmr_bench.main, "preview": preview_bench.run, "merge": merge_bench.run_all}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or PARTS:

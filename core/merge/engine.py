@@ -245,7 +245,7 @@ class StreamingEngine:
         return select(job.inputs, self._densities, self._blocks_of(job))
 
     def _blocks_of(self, job: TensorJob) -> ManyBlocks:
-        return ManyBlocks(job.inputs, self.files, self._buffers, self._pool, block=self._block, kernels=self.kernels)
+        return ManyBlocks(job.inputs, self.files, self._buffers, self._pool, block=self._step, kernels=self.kernels)
 
     def _copy(self, job: TensorJob, start: int, n: int) -> _Block:
         data = np.empty(n, np.uint8)

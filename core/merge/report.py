@@ -61,6 +61,14 @@ def rows_of(figures: Sequence["TensorFigures"]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["layer"], row["name"]))
 
 
+def load_parquet() -> None:
+    """Import what `report_bytes` needs, pandas among it; takes a moment, which can pass elsewhere."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    pa.array([0])
+
+
 def report_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
     """The report as parquet; the same rows give the same bytes."""
     import pyarrow as pa

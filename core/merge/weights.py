@@ -3,6 +3,7 @@
 Takes an engine and a working folder; gives the finished shards, every tensor's figures and the hashed inputs.
 """
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from core.merge.figures import TensorFigures
 from core.merge.hashing import InputHashes, combined
 from core.merge.journal import Journal
 from core.merge.pairing import Pairing, TensorJob
+from core.merge.report import load_parquet
 from core.merge.result import Request
 from core.merge.writer import ShardWriter, WrittenFile
 
@@ -53,6 +55,8 @@ def merge_weights(
         engine.prepare(request.progress)
         engine.hashes = hashes
         for _, figures in engine.run(writer.write, on_elements, resumed):
+            if not progress.figures:
+                threading.Thread(target=load_parquet, name="parquet", daemon=True).start()
             progress.figures.append(figures)
             writer.job_done()
         request.progress("hashing", 0, 1, "files")

@@ -6,7 +6,9 @@ size. Importing this package imports numba. Knows nothing about files or plans.
 """
 
 import hashlib
+import importlib
 import os
+import sys
 from pathlib import Path
 
 import numba
@@ -33,6 +35,22 @@ def _cache_folder() -> str:
     return str(numba.config.CACHE_DIR)
 
 
+def _load_without_blas() -> None:
+    """Load the part of numba that imports scipy.linalg, 0.2 s, for matrix products, which no kernel of ours has.
+
+    numba asks for one module of it and does without where that is missing; whoever needs scipy.linalg still gets it.
+    """
+    wanted = "scipy.linalg.cython_blas"
+    if wanted in sys.modules or "numba.np.arraymath" in sys.modules:
+        return
+    sys.modules[wanted] = None  # type: ignore[assignment]
+    try:
+        importlib.import_module("numba.np.arraymath")
+    finally:
+        del sys.modules[wanted]
+
+
+_load_without_blas()
 _before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_folder()
 try:
     from core.merge.kernels.bits import HALF_TO_FLOAT, Rows, narrow_bf16
