@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from core.cli import proofs
+from core.cli.merged import as_text
 from core.cli.options import JsonOption, join
 from core.cli.output import cell, emit, note, only_ours_on_stdout, progress_line, table
 from core.errors import InputError, PlanError
@@ -64,7 +65,7 @@ def merge(
         return
     options: dict[str, Any] = {"overwrite": overwrite, "shard_size": size, "device": device, "restart": restart}
     found = _merged(plan, out, **options, **budget)
-    emit(found) if as_json else print(figures(found))
+    emit(found) if as_json else print(as_text(found, plan))
 
 
 def _plan(config: Path, dialect: str, vocabulary: str) -> "Plan":

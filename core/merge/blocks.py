@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 CODES = {"BF16": 0, "F16": 1, "F32": 2, "F64": 2}
 """The kernels' code of each float dtype; F64 is cast to fp32 as it is read."""
 SUB_BLOCK = 65536
-PROCESS_BYTES = 300 << 20
+PROCESS_BYTES = 330 << 20
 """Resident memory of a merging process before its first block: interpreter, numpy, compiled kernels, pyarrow."""
-MEMORY = 700 << 20
+MEMORY = 730 << 20
 """Budget of a merge, where none is given: the process and all its block buffers together."""
 WAITING = 2
 """Blocks whose result is written and whose input is still being hashed."""
