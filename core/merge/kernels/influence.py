@@ -15,6 +15,8 @@ ZERO, ONE = np.float32(0.0), np.float32(1.0)
 MINUS = np.int32(16)
 """`votes` holds the count of positive votes in its lower 16 bits, of negative ones in its upper."""
 LOWER = np.int32(0xFFFF)
+FEW = 12
+"""Members up to which summing all elements again is quicker than looking for those that need it."""
 
 
 class Scratch(NamedTuple):
@@ -112,6 +114,18 @@ def sum_again(member: int, n: int, zero_plus: bool, near: np.ndarray, sign: np.n
     return flipped
 
 
+@njit(cache=True, nogil=True)
+def sum_others(member: int, n: int, x: np.ndarray, total: np.ndarray) -> None:
+    """Put in `total` each element's sum over all members but one, in order."""
+    for j in range(n):
+        total[j] = ZERO
+    for i in range(x.shape[0]):
+        if i != member:
+            row = x[i]
+            for j in range(n):
+                total[j] += row[j]
+
+
 @njit(cache=True, nogil=True, inline="always")
 def fold(values: np.ndarray) -> None:
     """Add the upper half of a chunk's values to its lower half, until LANES are left."""
@@ -129,6 +143,7 @@ def count_influence(n: int, elects: bool, zero_plus: bool, s: Scratch, flips: np
     A chunk's values are folded to LANES in fp32; those of all chunks add up in float64.
     """
     part, alone = s.spare, s.other
+    never = np.float32(np.nan)
     for i in range(s.x.shape[0]):
         x = s.x[i]
         if n < CHUNK:
@@ -141,7 +156,16 @@ def count_influence(n: int, elects: bool, zero_plus: bool, s: Scratch, flips: np
         for j in range(n):
             surely += np.int32(part[j] > s.high[j])
             maybe += np.int32(part[j] >= s.low[j])
-        if maybe != surely:
+        if maybe != surely and s.x.shape[0] <= FEW:
+            sum_others(i, n, s.x, alone)
+            flipped = np.int32(0)
+            for j in range(n):
+                elected = ONE if (alone[j] > ZERO) | ((alone[j] == ZERO) & zero_plus) else -ONE
+                alone[j] = part[j] if elected != s.sign[j] else never
+            for j in range(n):
+                flipped += np.int32((alone[j] >= s.low[j]) & (alone[j] <= s.high[j]))
+            flips[i] += flipped
+        elif maybe != surely:
             for j in range(n):
                 s.near[j] = (part[j] >= s.low[j]) & (part[j] <= s.high[j])
             flips[i] += sum_again(i, n, zero_plus, s.near, s.sign, s.x)
