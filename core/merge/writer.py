@@ -38,7 +38,7 @@ def full_disk(problem: OSError, folder: Path) -> RunError:
     """The one message for a write that failed."""
     if problem.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         what = "the disk is full" if problem.errno != errno.EFBIG else "a file grew past the allowed size"
-        return DiskError(f"{folder}: {what}. Free some space or choose another place, and start again.")
+        return DiskError(f"{folder}: {what}. Free some space or choose another place.")
     return RunError(f"{folder}: cannot be written ({problem.strerror}). Nothing was kept.")
 
 

@@ -208,7 +208,7 @@ def _each(strata: Strata, columns: _Columns, adjusted: _Columns) -> dict[str, Bo
             (
                 shares(strata, column("changed"), elements),
                 shares(strata, part, whole, counted=False),
-                shares(strata, column("alone"), whole, counted=False),
+                shares(strata, column("alone"), part, counted=False),
                 shares(strata, column("flips"), elements),
             ),
             strict=True,

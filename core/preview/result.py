@@ -19,7 +19,7 @@ the votes cancel to exactly zero."""
 FIGURES = ("rounding_loss", *SHARES, "merged_norm")
 """With the share of changed elements that bf16 rounds back to the base, and ‖merged − base‖."""
 EACH_MEMBER = ("changed", "share", "solo_share", "flips")
-"""Shares of elements that a member changes; of Σ|merged δ| that is its own, and of it where it votes alone; of elements
+"""Shares of elements that a member changes; of Σ|merged δ| that is its own; of that, where it votes alone; of elements
 whose elected sign would be another without it, among those where another member votes too."""
 
 

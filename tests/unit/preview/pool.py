@@ -120,7 +120,7 @@ class Truth:
         found["member_changed"] = total["member_changed"] / total["elements"]
         found["flips"] = total["flips"] / total["elements"]
         found["share"] = total["part"] / total["part"].sum()
-        found["solo_share"] = total["alone"] / total["part"].sum()
+        found["solo_share"] = total["alone"] / np.where(total["part"] > 0, total["part"], 1)
         gram = total["gram"]
         with np.errstate(invalid="ignore"):
             pairs = list(combinations(range(len(gram)), 2))

@@ -63,7 +63,8 @@ def test_a_whole_read_gives_the_exact_figures(
 
 def test_a_whole_read_agrees_with_the_merge_itself(bank: tuple[Path, list[Path]], tmp_path: Path) -> None:
     plan = plan_of(*bank, WEIGHTS, 0.2, extra="parameters: {lambda: 0.3}\n")
-    found = estimate_plan(read_sample(plan), plan).total
+    preview = estimate_plan(read_sample(plan), plan)
+    found = preview.total
     merged = run_merge(plan, tmp_path / "out").as_dict()
     elements = merged["elements"]
     assert found["rounding_loss"].estimate == pytest.approx(merged["rounding"]["lost_fraction"], rel=1e-12)
@@ -71,6 +72,11 @@ def test_a_whole_read_agrees_with_the_merge_itself(bank: tuple[Path, list[Path]]
     assert found["merged_norm"].estimate == pytest.approx(merged["rounding"]["merged_norm"], rel=1e-12)
     for name, counted in (("contested", "contested"), ("unanimous", "unanimous"), ("solo", "members_changed_1")):
         assert found[name].estimate == pytest.approx(merged["election"][counted] / elements, rel=1e-12)
+    for member in range(len(plan.members)):
+        mine = preview.member(member)
+        for name in ("share", "solo_share"):
+            assert mine[name].estimate == pytest.approx(merged["election"][f"member_{name}"][member], rel=1e-9)
+        assert mine["flips"].estimate == merged["election"]["member_flips"][member] / elements
 
 
 def test_figures_by_hand(tmp_path: Path) -> None:
@@ -83,7 +89,7 @@ def test_figures_by_hand(tmp_path: Path) -> None:
     expected = shares | {"rounding_loss": 0.0, "merged_norm": math.sqrt(3)}
     assert {name: one.estimate for name, one in found.total.items()} == pytest.approx(expected)
     # Merged 1, 1, −1: halves of the first are both members', the other two the first's; alone it is on the third.
-    first = {"changed": 0.75, "share": 2.5 / 3, "solo_share": 1 / 3, "flips": 0.25}
+    first = {"changed": 0.75, "share": 2.5 / 3, "solo_share": 1 / 2.5, "flips": 0.25}
     assert {name: one.estimate for name, one in found.member(0).items()} == pytest.approx(first)
     assert found.member(1)["flips"].estimate == 0
     assert found.pair(0).estimate == pytest.approx(0, abs=1e-12)
