@@ -12,7 +12,7 @@ from core.words import duration, file_size
 if TYPE_CHECKING:
     from core.merge import Plan
 
-HEADINGS = ["member", "weight", "changed", "trimmed", "signs that need it", "of the merged change", "alone"]
+HEADINGS = ["member", "weight", "changed", "trimmed", "signs that need it", "of the merged change", "of that, alone"]
 
 
 def as_text(found: Mapping[str, Any], plan: "Plan") -> str:
@@ -44,17 +44,12 @@ def as_text(found: Mapping[str, Any], plan: "Plan") -> str:
 
 
 def _members(election: Mapping[str, Any], plan: "Plan", elements: int) -> str:
-    """Each member's part: parameters it changed, elected signs that are others without it, its part of Σ|merged δ|."""
+    """Each member's part, as `MemberRow` says."""
+    from core.merge.members import member_rows
+
     rows = [
-        [
-            one.path.name,
-            f"{one.weight:.6g}",
-            f"{100 * election['member_changed'][at] / max(elements, 1):.2f} %",
-            f"{election['member_trimmed'][at]:,}",
-            f"{election['member_flips'][at]:,}",
-            f"{100 * election['member_share'][at]:.2f} %",
-            f"{100 * election['member_solo_share'][at]:.2f} %",
-        ]
-        for at, one in enumerate(plan.members)
-    ]
+        [one.name, f"{one.weight:.6g}", f"{one.changed:.2%}", f"{one.trimmed:,}", f"{one.flips:,}", f"{one.share:.2%}",
+         f"{one.solo_share:.2%}"]
+        for one in member_rows(election, plan, elements)
+    ]  # fmt: skip
     return table(rows, HEADINGS)

@@ -14,6 +14,7 @@ import streamlit as st
 
 from core.errors import MergescopeError
 from core.words import duration, file_size
+from pages.shared.members import members
 from pages.shared.preflights import checked, needs, obstacles, particulars
 from pages.shared.runs import note, when
 from pages.shared.show import ledger, plain, say
@@ -21,7 +22,7 @@ from pages.shared.show import ledger, plain, say
 TAIL = 64_000
 """Bytes of the log's end that are shown."""
 MAX_FILES = 400
-PARTS = ("Log", "Stages", "Config", "Files", "Repeat it")
+PARTS = ("Log", "Stages", "Members", "Config", "Files", "Repeat it")
 
 
 def details(job: Any) -> None:
@@ -30,7 +31,7 @@ def details(job: Any) -> None:
         "Part of the run", PARTS, default=PARTS[0], required=True, key="run_part", label_visibility="collapsed",
         persist_state="session",
     )  # fmt: skip
-    {"Log": log, "Stages": stages, "Config": config, "Files": files, "Repeat it": repeat}[part or PARTS[0]](job)
+    dict(zip(PARTS, (log, stages, members, config, files, repeat), strict=True))[part or PARTS[0]](job)
 
 
 def log(job: Any) -> None:

@@ -101,6 +101,11 @@ def test_a_finished_run_is_told_in_one_line_and_opens_to_its_parts(
     assert {"submitted", "running", "stage", "succeeded"} <= set(stages["event"])
     assert "evaluate merge on dev" in stages["what"].tolist()
 
+    members = part(test, "Members")
+    rows, election = members.dataframe[1].value, finished.job.result["merge"]["election"]  # type: ignore[index]
+    assert rows["of the merged change"].tolist() == [f"{one:.1%}" for one in election["member_share"]]
+    assert f"and not of {election['contested']:,}" in texts(members)
+
     assert any("merge_method: ties" in one.value for one in part(test, "Config").code)
     assert "Preflight: " in texts(test)
 
