@@ -28,3 +28,8 @@ def amount(count: float) -> str:
         if count >= divisor:
             return f"{count / divisor:.3g}{unit}"
     return f"{count:,.0f}"
+
+
+def percent(share: float, places: int = 1) -> str:
+    """A share as people say it: `19.3 %`."""
+    return f"{100 * share:.{places}f} %"

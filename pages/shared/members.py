@@ -10,6 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import MergescopeError
+from core.words import percent
 from pages.shared.runs import note
 from pages.shared.show import plain, say
 
@@ -38,7 +39,7 @@ def members(job: Any) -> None:
     one = outweighed(rows)
     if one and plan.normalize:
         note(
-            f"{plain(one.name)} has weight {one.weight:.3g} and {one.share:.1%} of the merged change: with normalize a "
+            f"{plain(one.name)} has weight {one.weight:.3g} and {percent(one.share)} of the merged change: with normalize a "
             "parameter that one member alone changed keeps all of that member's change, whatever its weight."
         )
 
@@ -57,10 +58,10 @@ def _table(rows: list[Any]) -> pd.DataFrame:
         {
             "member": [one.name for one in rows],
             "weight": [f"{one.weight:.4g}" for one in rows],
-            "changed": [f"{one.changed:.1%}" for one in rows],
+            "changed": [percent(one.changed) for one in rows],
             "trimmed": [f"{one.trimmed:,}" for one in rows],
             "signs that need it": [f"{one.flips:,}" for one in rows],
-            "of the merged change": [f"{one.share:.1%}" for one in rows],
-            "of that, alone": [f"{one.solo_share:.1%}" for one in rows],
+            "of the merged change": [percent(one.share) for one in rows],
+            "of that, alone": [percent(one.solo_share) for one in rows],
         }
     )

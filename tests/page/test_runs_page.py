@@ -103,7 +103,7 @@ def test_a_finished_run_is_told_in_one_line_and_opens_to_its_parts(
 
     members = part(test, "Members")
     rows, election = members.dataframe[1].value, finished.job.result["merge"]["election"]  # type: ignore[index]
-    assert rows["of the merged change"].tolist() == [f"{one:.1%}" for one in election["member_share"]]
+    assert rows["of the merged change"].tolist() == [f"{100 * one:.1f} %" for one in election["member_share"]]
     assert f"and not of {election['contested']:,}" in texts(members)
 
     assert any("merge_method: ties" in one.value for one in part(test, "Config").code)
