@@ -48,8 +48,15 @@ def _members(election: Mapping[str, Any], plan: "Plan", elements: int) -> str:
     from core.merge.members import member_rows
 
     rows = [
-        [one.name, f"{one.weight:.6g}", percent(one.changed, 2), f"{one.trimmed:,}", f"{one.flips:,}", percent(one.share, 2),
-         percent(one.solo_share, 2)]
+        [
+            one.name,
+            f"{one.weight:.6g}",
+            percent(one.changed, 2),
+            f"{one.trimmed:,}",
+            f"{one.flips:,}",
+            percent(one.share, 2),
+            percent(one.solo_share, 2),
+        ]
         for one in member_rows(election, plan, elements)
-    ]  # fmt: skip
+    ]
     return table(rows, HEADINGS)
