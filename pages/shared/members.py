@@ -39,8 +39,8 @@ def members(job: Any) -> None:
     one = outweighed(rows)
     if one and plan.normalize:
         note(
-            f"{plain(one.name)} has weight {one.weight:.3g} and {percent(one.share)} of the merged change: with normalize "
-            "a parameter that one member alone changed keeps all of that member's change, whatever its weight."
+            f"{plain(one.name)} has weight {one.weight:.3g} and {percent(one.share)} of the merged change: with "
+            "normalize a parameter that one member alone changed keeps all of its change, whatever its weight."
         )
 
 
