@@ -10,7 +10,7 @@ from typing import Any
 from core.merge.plan import Plan
 
 NOTABLE = 3.0
-"""A member whose part of the merged change is so many times its part of the weights is worth a sentence."""
+"""A member whose solo part of the merged change is so many times its part of the weights is worth a sentence."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,11 @@ def member_rows(election: Mapping[str, Any], plan: Plan, elements: int) -> list[
 
 
 def outweighed(rows: list[MemberRow]) -> MemberRow | None:
-    """The member whose part of the merged change is furthest above its weight, where that is notable."""
+    """The member whose changes that it alone made are furthest above its weight in the merge, where that is notable."""
     whole = sum(abs(one.weight) for one in rows)
-    found = [one for one in rows if whole and one.share > NOTABLE * abs(one.weight) / whole and one.share > 0.001]
-    return max(found, key=lambda one: one.share / max(abs(one.weight), 1e-12), default=None)
+
+    def alone(one: MemberRow) -> float:
+        return one.share * one.solo_share
+
+    found = [one for one in rows if whole and alone(one) > max(NOTABLE * abs(one.weight) / whole, 0.001)]
+    return max(found, key=lambda one: alone(one) / max(abs(one.weight), 1e-12), default=None)

@@ -39,13 +39,17 @@ def members(job: Any) -> None:
     one = outweighed(rows)
     if one and plan.normalize:
         note(
-            f"{plain(one.name)} has weight {one.weight:.3g} and {percent(one.share)} of the merged change: with "
-            "normalize a parameter that one member alone changed keeps all of its change, whatever its weight."
+            f"{plain(one.name)} has weight {one.weight:.3g} and {percent(one.share)} of the merged change, "
+            f"{percent(one.solo_share)} of that alone: with normalize, what one member alone changed stays whole."
         )
 
 
 def _said(election: dict[str, Any]) -> str:
-    small = f" {election['small_divisor']:,} had a divisor near zero." if election["small_divisor"] else ""
+    small = (
+        f" {election['small_divisor']:,} were divided by less than 1 % of their members' weights."
+        if election["small_divisor"]
+        else ""
+    )
     return (
         f"Measured by the merge. No member changed {election['members_changed_0']:,} parameters, one member "
         f"{election['members_changed_1']:,}, more than one {election['members_changed_2plus']:,}; these agreed on the "

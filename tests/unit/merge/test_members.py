@@ -27,4 +27,6 @@ def test_a_member_far_above_its_weight_is_named() -> None:
         MemberRow("light", 0.01, 0.2, 0, 0, 0.3, 0.9),
     ]
     assert outweighed(rows) is rows[1]
+    # Far above its weight, but not by what it changed alone: another reason, and no sentence about this one.
+    assert outweighed([MemberRow("heavy", 0.9, 1, 0, 0, 0.5, 0), MemberRow("light", 0.1, 1, 0, 0, 0.5, 0)]) is None
     assert outweighed([MemberRow("one", 0.5, 1, 0, 0, 0.6, 0), MemberRow("two", 0.5, 1, 0, 0, 0.4, 0)]) is None
