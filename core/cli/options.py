@@ -6,11 +6,12 @@ Takes knob names; gives options for a command's signature. Checks no values: `re
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from core.recipe import KNOBS, Knob, Recipe, recipe_from_dict
+if TYPE_CHECKING:
+    from core.recipe import Knob, Recipe
 
 BankArgument = Annotated[Path, typer.Argument(metavar="BANK", help="A bank's folder, or its bank.yaml.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
@@ -19,13 +20,15 @@ SPELLING = {"lam": "--lambda"}
 TYPES: dict[str, Any] = {"float": float, "int": int, "choice": str, "ids": list[str], "bool": bool}
 
 
-def flag(knob: Knob) -> str:
+def flag(knob: "Knob") -> str:
     """The knob's option, such as `--lambda` or `--out-dtype`."""
     return SPELLING.get(knob.name, "--" + knob.name.replace("_", "-"))
 
 
 def with_knobs(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command that takes `recipe` one option for each named knob instead; all without names."""
+    from core.recipe import KNOBS
+
     knobs = [one for one in KNOBS if not names or one.name in names]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -46,11 +49,13 @@ def with_knobs(*names: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return decorate
 
 
-def _recipe(values: dict[str, Any]) -> Recipe:
+def _recipe(values: dict[str, Any]) -> "Recipe":
+    from core.recipe import recipe_from_dict
+
     return recipe_from_dict({name: value for name, value in values.items() if value is not None})
 
 
-def _parameter(knob: Knob) -> inspect.Parameter:
+def _parameter(knob: "Knob") -> inspect.Parameter:
     name = flag(knob)
     spelled = f"{name}/--no-{name.removeprefix('--')}" if knob.type == "bool" else name
     accepts = (
@@ -67,7 +72,7 @@ def _parameter(knob: Knob) -> inspect.Parameter:
     )
 
 
-def _first_sentence(knob: Knob) -> str:
+def _first_sentence(knob: "Knob") -> str:
     return knob.help.split(". ")[0].rstrip(".") + "."
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import CheckpointError
+from core.merge.columns import column
 from core.merge.figures import ELECTION, MEMBER
 from core.merge.ranks import split_key
 from core.precision.figures import RoundingRow
@@ -49,9 +50,9 @@ def row_of(
         "module": module,
         "shape": "×".join(str(one) for one in shape) or "scalar",
         "elements": figures.pop("elements"),
-        **{column: counted.election[column] if counted else None for column in ELECTION},
+        **{one: counted.election[one] if counted else None for one in ELECTION},
         **figures,
-        **{column: list(getattr(counted, column)) if counted else [] for column in MEMBER},
+        **{one: list(getattr(counted, one)) if counted else [] for one in MEMBER},
     }
 
 
@@ -62,11 +63,8 @@ def rows_of(figures: Sequence["TensorFigures"]) -> list[dict[str, Any]]:
 
 
 def load_parquet() -> None:
-    """Import what `report_bytes` needs, pandas among it; takes a moment, which can pass elsewhere."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    pa.array([0])
+    """Import what `report_bytes` needs; takes a moment, which can pass elsewhere."""
+    import pyarrow.parquet  # noqa: F401
 
 
 def report_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
@@ -77,11 +75,11 @@ def report_bytes(rows: Sequence[dict[str, Any]]) -> bytes:
     counts = pa.list_(pa.int64())
     whole = ("elements", *ELECTION, "changed", "lost")
     types: dict[str, Any] = {"name": pa.string(), "layer": pa.int32(), "module": pa.string(), "shape": pa.string()}
-    types |= {column: pa.int64() for column in whole}
-    types |= {column: pa.float64() for column in ("lost_fraction", "relative_l2", "cosine", "merged_norm", "base_norm")}
+    types |= {one: pa.int64() for one in whole}
+    types |= {one: pa.float64() for one in ("lost_fraction", "relative_l2", "cosine", "merged_norm", "base_norm")}
     types |= dict.fromkeys(("histogram", "member_changed", "member_trimmed", "member_flips"), counts)
     types |= dict.fromkeys(("member_delta", "member_solo"), pa.list_(pa.float64()))
-    table = pa.table({column: pa.array([row[column] for row in rows], kind) for column, kind in types.items()})
+    table = pa.table({name: column([row[name] for row in rows], kind) for name, kind in types.items()})
     sink = io.BytesIO()
     pq.write_table(table, sink)
     return sink.getvalue()

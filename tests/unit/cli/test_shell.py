@@ -3,14 +3,17 @@
 Run: .venv/bin/python -m pytest tests/unit/cli/test_shell.py
 """
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 from core.cli import doctor, output
+from core.cli.app import MODULES
 from tests.unit.cli.conftest import Shell
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -138,3 +141,20 @@ def test_json_has_null_for_what_json_cannot_say(capsys: pytest.CaptureFixture[st
 def test_a_table_lines_numbers_up_on_the_right() -> None:
     text = output.table([["a", 1, 0.5], ["bb", 1000, None]], ["name", "n", "x"])
     assert text == "name      n       x\na         1  0.5000\nbb    1,000       -"
+
+
+def test_each_command_is_found_in_the_module_that_has_it() -> None:
+    for module, commands in MODULES.items():
+        alone = typer.Typer()
+        importlib.import_module(f"core.cli.{module}").register(alone)
+        named = [one.name for one in (*alone.registered_commands, *alone.registered_groups)]
+        assert sorted(filter(None, named)) == sorted(commands)
+
+
+def test_a_command_loads_its_own_module_only() -> None:
+    code = (
+        "import sys\nfrom core.cli.app import run\nassert run(['merge', '--help']) == 0\n"
+        "print([one for one in ('core.bank', 'core.recipe', 'core.jobs', 'pydantic') if one in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.strip().splitlines()[-1] == "[]", done.stderr
