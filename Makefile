@@ -28,7 +28,7 @@ browser: setup ## find a browser for the tests, or download one
 	@$(BIN)/python -m tests.browser.find || $(BIN)/playwright install chromium
 
 test: setup browser lint types ## run every check and every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-fast: setup ## run the unit tests only
 	$(BIN)/python -m pytest tests/unit
