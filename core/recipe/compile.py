@@ -45,17 +45,46 @@ def compile_plan(bank: Bank, recipe: Recipe, selection: Selection | None = None)
     return "\n".join(lines) + "\n"
 
 
-def uniform_mean_plan(bank: Bank, out_dtype: Dtype = "float32") -> str:
-    """A mergekit `linear` config: the plain mean of every checkpoint of the bank, as YAML text."""
+def uniform_mean_plan(bank: Bank, out_dtype: Dtype = "float32", members: Sequence[str] = ()) -> str:
+    """A mergekit `linear` config, as YAML text: the plain mean of every checkpoint of the bank, or of `members`.
+
+    `members` are checkpoint ids; raises KeyError for an unknown one.
+    """
+    chosen = [bank.checkpoints[bank.index_of(one)] for one in members] or list(bank.checkpoints)
+    which = f"{len(chosen)} of the" if members else "all"
     lines = [
-        f"# Mergescope: plain mean of all {len(bank.checkpoints)} checkpoints of {_one_line(bank.name)}",
-        *_scores_only(bank.checkpoints),
+        f"# Mergescope: plain mean of {which} {len(bank.checkpoints)} checkpoints of {_one_line(bank.name)}",
+        *_scores_only(chosen),
         "merge_method: linear",
         "models:",
     ]
-    for member in bank.checkpoints:
+    for member in chosen:
         lines += [f"  - model: {_model(member)}", "    parameters:", "      weight: 1.0"]
     lines += ["parameters:", "  normalize: true", "dtype: float32", f"out_dtype: {out_dtype}"]
+    return "\n".join(lines) + "\n"
+
+
+def line_plan(bank: Bank, member: str, factor: float, out_dtype: Dtype = "float32") -> str:
+    """A mergekit `task_arithmetic` config, as YAML text: base + factor · (member − base).
+
+    `member` is a checkpoint id; a factor above 1 goes beyond it. Raises KeyError for an unknown id.
+    """
+    one = bank.checkpoints[bank.index_of(member)]
+    lines = [
+        f"# Mergescope: base + {factor:.6g} * ({_one_line(one.id)} - base), bank {_one_line(bank.name)}",
+        *_scores_only([bank.base, one]),
+        "merge_method: task_arithmetic",
+        f"base_model: {_model(bank.base)}",
+        "models:",
+        f"  - model: {_model(one)}",
+        "    parameters:",
+        f"      weight: {yaml_float(factor)}",
+        "parameters:",
+        "  normalize: false",
+        "  lambda: 1.0",
+        "dtype: float32",
+        f"out_dtype: {out_dtype}",
+    ]
     return "\n".join(lines) + "\n"
 
 
