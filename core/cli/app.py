@@ -23,6 +23,7 @@ MODULES = {
     "preview": ("preview",),
     "checkpoints": ("convert",),
     "judge": ("compare",),
+    "ladder": ("ladder", "random-delta"),
     "jobs": ("jobs", "worker"),
     "doctor": ("doctor",),
 }
