@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from core.errors import TaskError
 from core.stats.intervals import Interval, cluster_sums, difference_interval
 from core.stats.noise import NoiseBand
 from core.stats.paired import ALPHA, detectable_by_mcnemar, detectable_by_mean, mcnemar, sign_flip
+from core.stats.power import Settling, Spread, detectable_beyond, settling, spread_of
+from core.stats.protocols import Settings, protocol_differences, refuse_different
 from core.stats.samples import read_samples
 from core.stats.sentence import sentence_of
 
@@ -22,6 +25,8 @@ Scores = Mapping[str, Sequence[float]]
 """Task id to the scores of its samples, each in [0, 1]."""
 Verdict = Literal["better", "worse", "unresolved"]
 MAX_DENOMINATOR = 10_000
+LEAST_UNITS = 6
+"""Units with which a sign-flip test can be significant at all: 2 of 2⁶ signs."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +61,23 @@ class Comparison:
     """Half-width of the run-to-run noise of a difference, where a band was given."""
     verdict: Verdict
     sentence: str
+    protocol_differences: tuple[str, ...] = ()
+    """How the two were evaluated differently, such as `temperature 0.5 against 0.9`."""
+    settled_by: Settling | None = None
+    """What would settle an unresolved difference; None where it is settled, or there is none."""
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready: lists for tuples, no NaN."""
         found = asdict(self)
-        return {**found, "gained": list(self.gained), "lost": list(self.lost), "interval": list(self.interval)}
+        lists = {name: list(found[name]) for name in ("gained", "lost", "interval", "protocol_differences")}
+        return found | lists
+
+
+class _Noise(NamedTuple):
+    """Run-to-run noise of a mean difference, and the runs that it was measured with."""
+
+    half_width: float
+    runs: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,20 +105,29 @@ def compare(
     seed: int = 0,
     noise: NoiseBand | None = None,
     names: tuple[str, str] = ("A", "B"),
+    protocols: tuple[Settings | None, Settings | None] | None = None,
+    across_protocols: bool = False,
 ) -> Comparison:
     """Compare two models task by task.
 
     `clusters` gives each task's scenario (a mapping, or in the order of `a`). The verdict is better or
     worse only if everything agrees: the test's p ≤ 0.05, the same over whole scenarios where there are
     any, an interval without 0, and a difference beyond the noise of two runs where a band is given.
-    `seed` is the bootstrap's. Raises TaskError when the task sets differ (it names which), a task has no
-    score, or a score is outside [0, 1].
+    `seed` is the bootstrap's. Where `protocols` (the settings of each, or None) differ, the comparison is refused
+    unless it is asked for `across_protocols`, and then its sentence says so. Raises TaskError when they do, when
+    the task sets differ (it names which), a task has no score, or a score is outside [0, 1].
     """
     _refuse_unlike(a, b, names)
+    unlike = protocol_differences(*protocols) if protocols else ()
+    if not across_protocols:
+        refuse_different(unlike, names)
     tasks = list(a)
     means = [_means(one, tasks, name) for one, name in zip((a, b), names, strict=True)]
     pairs = _pairs(a, b, means[1] - means[0], _groups(clusters, tasks))
     samples = [sum(len(one[task]) for task in tasks) / len(tasks) for one in (a, b)]
+    known = _Noise(noise.difference_half_width(*samples) / noise.tasks, noise.runs) if noise else None
+    within = (known.half_width / NormalDist().inv_cdf(0.975)) ** 2 if known else None
+    spread = spread_of([a[task] for task in tasks], [b[task] for task in tasks], pairs.groups, within=within)
     facts = {
         "samples_a": samples[0],
         "samples_b": samples[1],
@@ -109,15 +135,20 @@ def compare(
         "mean_b": float(means[1].mean()),
         "gained": tuple(task for task, one in zip(tasks, pairs.d, strict=True) if one > 0),
         "lost": tuple(task for task, one in zip(tasks, pairs.d, strict=True) if one < 0),
-        **_judged(pairs, seed, noise.difference_half_width(*samples) / noise.tasks if noise else None),
+        "protocol_differences": unlike,
+        **_judged(pairs, seed, known, spread),
     }
     return Comparison(**facts, sentence=sentence_of(names, **facts))
 
 
-def _judged(pairs: _Pairs, seed: int, band: float | None) -> dict[str, Any]:
-    """The fields of a `Comparison` that follow from the differences alone."""
+def _judged(pairs: _Pairs, seed: int, noise: _Noise | None, spread: Spread) -> dict[str, Any]:
+    """The fields of a `Comparison` that follow from the differences and their variance."""
     p_value, test, by_cluster = _test(pairs, seed)
     interval, difference = difference_interval(pairs.d, pairs.groups, seed=seed), float(pairs.d.mean())
+    band = noise.half_width if noise else None
+    verdict = _verdict(difference, max(p_value, by_cluster or 0.0), interval, band)
+    alone = pairs.single and pairs.groups is None
+    discordance = float((pairs.d != 0).mean()) if alone else None
     return {
         "n": len(pairs.d),
         "difference": difference,
@@ -126,9 +157,10 @@ def _judged(pairs: _Pairs, seed: int, band: float | None) -> dict[str, Any]:
         "clusters": len(pairs.sums),
         "p_value_by_cluster": by_cluster,
         "interval": interval,
-        "minimum_detectable": max(_detectable(pairs), band or 0.0),
+        "minimum_detectable": _detectable(pairs, noise, spread),
         "noise_half_width": band,
-        "verdict": _verdict(difference, max(p_value, by_cluster or 0.0), interval, band),
+        "verdict": verdict,
+        "settled_by": settling(difference, spread, discordance) if verdict == "unresolved" else None,
     }
 
 
@@ -221,13 +253,21 @@ def _test(pairs: _Pairs, seed: int) -> tuple[float, str, float | None]:
     return flipped.p_value, name, by_cluster
 
 
-def _detectable(pairs: _Pairs) -> float:
+def _detectable(pairs: _Pairs, noise: _Noise | None, spread: Spread) -> float:
+    """The difference that gets past every condition of the verdict with 80 % power."""
     n, discordant = len(pairs.d), int((pairs.d != 0).sum())
-    if pairs.single:
-        return detectable_by_mcnemar(n, discordant)
-    # Six units must move the same way before all signs alike are rarer than 1 in 20, each by one sample at least.
-    least = 0.0 if discordant else min(1.0, 6 / (pairs.denominator or 1) / n)
-    return max(detectable_by_mean(pairs.sums, pairs.sizes), least)
+    found = detectable_by_mcnemar(n, discordant) if pairs.single else 0.0
+    if not pairs.single or pairs.groups is not None:
+        # Six units must move the same way before all signs alike are rarer than 1 in 20, each by one sample at least.
+        least = 0.0 if discordant else min(1.0, LEAST_UNITS / (pairs.denominator or 1) / n)
+        # Half of the way between two possible sums of signs, as in `power_by_mean`.
+        step = 1 / (pairs.denominator * n) if pairs.denominator else 0.0
+        by_mean = detectable_by_mean(pairs.sums, pairs.sizes) + step if len(pairs.sums) >= LEAST_UNITS else 1.0
+        found = max(found, min(1.0, by_mean), least)
+    if noise is not None:
+        error = math.sqrt(spread.total) if math.isfinite(spread.total) else 0.0
+        found = detectable_beyond(found, error, noise.half_width, noise.runs)
+    return found
 
 
 def _verdict(difference: float, p_value: float, interval: Interval, band: float | None) -> Verdict:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.errors import InputError
+from core.stats.intervals import standard_error
 from core.stats.student import t_quantile
 
 ALPHA = 0.05
@@ -145,9 +146,8 @@ def detectable_by_mean(unit_sums: np.ndarray, unit_sizes: np.ndarray) -> float:
     units − 1 degrees of freedom (Cohen 1988, chapter 2). `unit_sums` and `unit_sizes` have shape
     (units,). 0 where the units do not differ; 1 for a single unit, which can show nothing.
     """
-    units, tasks = len(unit_sums), float(unit_sizes.sum())
+    units = len(unit_sums)
     if units < 2:
         return 1.0
-    residual = unit_sums - unit_sizes * (unit_sums.sum() / tasks)
-    error = math.sqrt(float((residual**2).sum()) * units / (units - 1)) / tasks
+    error = standard_error(unit_sums, unit_sizes)
     return min(1.0, (t_quantile(units - 1) + t_quantile(units - 1, POWER)) * error)

@@ -1,4 +1,4 @@
-"""Summaries of several samples a task: mean@n, pass@k, and MeanK / PassK of a named group of samples.
+"""Summaries of several samples a task: mean@n, pass@k, MeanK / PassK of a named group, and scenario completion.
 
 Takes counts or arrays of scores; gives plain numbers. Knows nothing about files or models.
 """
@@ -20,6 +20,34 @@ class GroupScore(NamedTuple):
     """MeanK: mean of all scores of the group."""
     pass_k: float
     """PassK: mean over tasks of the group's best score."""
+
+
+class Completion(NamedTuple):
+    """How many scenarios a model gets through as a whole."""
+
+    rate: float
+    """Mean over scenarios of the chance that every task of it is solved."""
+    scenarios: int
+    whole: int
+    """Scenarios whose every sample of every task is right."""
+
+
+def scenario_completion(scores: Mapping[str, Sequence[float]], scenarios: Mapping[str, str]) -> Completion:
+    """The share of scenarios of which every task is solved (AppWorld's scenario goal completion, Trivedi et al. 2024).
+
+    A sample counts where its score is 1. With several samples of a task, each scenario counts as the product of its
+    tasks' shares of right samples, which is the unbiased estimate of its chance where samples are independent; with
+    one sample it is the plain share. Raises InputError without scores, or for a task without a scenario.
+    """
+    if not scores or not all(len(one) for one in scores.values()):
+        raise InputError("scenario completion needs at least one score for every task.")
+    missing = [task for task in scores if task not in scenarios]
+    if missing:
+        raise InputError(f"task '{missing[0]}' has no scenario. Expected one for each of {len(scores)} tasks.")
+    chance: dict[str, float] = {}
+    for task, one in scores.items():
+        chance[scenarios[task]] = chance.get(scenarios[task], 1.0) * sum(value >= 1 for value in one) / len(one)
+    return Completion(sum(chance.values()) / len(chance), len(chance), sum(one == 1 for one in chance.values()))
 
 
 def mean_at_n(scores: Mapping[str, Sequence[float]]) -> float:

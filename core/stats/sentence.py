@@ -49,7 +49,10 @@ def sentence_of(names: tuple[str, str], **facts: Any) -> str:
     if by_cluster is not None and facts["p_value"] <= 0.05 < by_cluster:
         evidence += f", over its {facts['clusters']} scenarios p {p_text(by_cluster)}"
     text = f"{second} solves {moved} ({evidence}): {verdict}."
-    if samples[0] != samples[1]:
+    if facts["protocol_differences"]:
+        differ = ", ".join(facts["protocol_differences"])
+        text += f" The two were not evaluated under one protocol ({differ}), which may be what differs."
+    elif samples[0] != samples[1]:
         text += " The two were not sampled under one protocol, which may be what differs."
     band = facts["noise_half_width"]
     if verdict != "unresolved":
@@ -57,4 +60,6 @@ def sentence_of(names: tuple[str, str], **facts: Any) -> str:
     if band is not None and abs(difference) <= band:
         text += f" Two runs of one model differ by up to {points(band, False)} pp, so this is within the noise."
     needed = points(facts["minimum_detectable"], False)
-    return f"{text} To detect a difference at 80 % power it would have to be at least {needed} pp."
+    text += f" To detect a difference at 80 % power it would have to be at least {needed} pp."
+    settled = facts["settled_by"]
+    return text if settled is None else f"{text} {settled.sentence}"

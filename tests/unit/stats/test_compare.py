@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from core.errors import InputError, TaskError
 from core.files import jsonl_bytes
-from core.stats import NoiseBand, compare, compare_files, mcnemar, noise_band
+from core.stats import NoiseBand, compare, compare_files, mcnemar, noise_band, tasks_for_mcnemar
 
 Scores = dict[str, list[float]]
 
@@ -53,7 +53,8 @@ def test_a_comparison_by_hand() -> None:
     assert found.sentence == (
         f"The merge solves 2 more of 57 tasks than the best single (+3.5 pp, 95 % interval {low} to +{high}, exact "
         f"McNemar p = 0.69): unresolved. To detect a difference at 80 % power it would have to be at least "
-        f"{100 * found.minimum_detectable:.1f} pp."
+        f"{100 * found.minimum_detectable:.1f} pp. If the true difference is what was seen, about "
+        f"{tasks_for_mcnemar(2 / 57, 6 / 57)} tasks or at least 13 samples of each of these would settle it."
     )
 
 
@@ -298,6 +299,42 @@ def test_a_real_gain_is_found_and_its_direction_is_right() -> None:
         found.append(compare(a, b).verdict)
     assert found.count("better") > 180
     assert "worse" not in found
+
+
+TWO = {"temperature": 0.5, "samples": 1, "seed": 0}, {"temperature": 0.9, "samples": 1, "seed": 7}
+
+
+def test_different_protocols_are_compared_only_when_asked_and_then_said() -> None:
+    a, b = pair(10, 1)
+    with pytest.raises(TaskError, match=r"the best and it were not .*: temperature 0\.5 against 0\.9\. Evaluate both"):
+        compare(a, b, protocols=TWO, names=("the best", "it"))
+    found = compare(a, b, protocols=TWO, across_protocols=True)
+    assert found.protocol_differences == ("temperature 0.5 against 0.9",)
+    assert "The two were not evaluated under one protocol (temperature 0.5 against 0.9), which may be" in found.sentence
+    assert json.loads(json.dumps(found.as_dict()))["protocol_differences"] == ["temperature 0.5 against 0.9"]
+    same = compare(a, b, protocols=(TWO[0], TWO[0] | {"seed": 3}))
+    assert same == compare(a, b)
+
+
+def test_with_scenarios_the_detectable_difference_is_what_they_can_show() -> None:
+    # Nine tasks gained, in three scenarios of 19 as a whole: sums are 3 in three and 0 in sixteen.
+    found = compare(*pair(9, 0), clusters=[f"s{i // 3}" for i in range(57)])
+    # √(Σ(s − 9/19)²·19/18)/57 = √(22.7368·1.05556)/57 = 0.085948; t of 18 degrees: 2.10092 + 0.86205; and one task.
+    assert found.minimum_detectable == pytest.approx(0.085948 * 2.96297 + 1 / 57, abs=1e-4)
+    assert found.settled_by is not None
+    assert found.settled_by.samples is not None
+    assert found.settled_by.samples_at_least
+    few = compare(*pair(9, 0), clusters=[f"s{i // 12}" for i in range(57)])
+    assert (few.verdict, few.minimum_detectable) == ("unresolved", 1)
+
+
+def test_what_settles_is_told_only_of_what_is_open() -> None:
+    assert compare(*pair(10, 1)).settled_by is None
+    assert compare(*pair(3, 3)).settled_by is None
+    a, b = pair(4, 2)
+    known = compare(a, b, noise=band(1.0)).settled_by
+    assert known is not None
+    assert not known.samples_at_least
 
 
 def test_the_noise_of_a_bank_can_be_given_as_it_was_measured() -> None:

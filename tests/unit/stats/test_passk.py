@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import InputError
-from core.stats import GroupScore, group_scores, mean_at_n, pass_at_k
+from core.stats import Completion, GroupScore, group_scores, mean_at_n, pass_at_k, scenario_completion
 
 
 def test_pass_at_k_by_hand() -> None:
@@ -68,3 +68,30 @@ def test_group_scores_by_hand() -> None:
             group_scores(scores, {"g": wrong})
     with pytest.raises(InputError, match="tasks, samples"):
         group_scores(np.zeros(3), {"g": [0]})
+
+
+def test_scenario_completion_by_hand() -> None:
+    # Scenario x is whole, y is not, z is lone and right: 2 of 3.
+    scores = {"a": [1], "b": [1], "c": [1], "d": [0], "e": [1]}
+    scenarios = {"a": "x", "b": "x", "c": "y", "d": "y", "e": "z"}
+    assert scenario_completion(scores, scenarios) == Completion(pytest.approx(2 / 3), 3, 2)
+    # With samples: 1/2 · 1, 1 · 3/4, and a score below 1 is not solved.
+    several = {"a": [1, 0], "b": [1], "c": [1, 1], "d": [1, 1, 0, 1], "e": [0.9]}
+    assert scenario_completion(several, scenarios) == Completion(pytest.approx((0.5 + 0.75 + 0) / 3), 3, 0)
+
+
+def test_scenario_completion_is_unbiased() -> None:
+    # Two tasks of one scenario with chances 0.3 and 0.6, two samples each: every outcome by its probability.
+    expected = 0.0
+    for first in range(3):
+        for second in range(3):
+            p = comb(2, first) * 0.3**first * 0.7 ** (2 - first) * comb(2, second) * 0.6**second * 0.4 ** (2 - second)
+            samples = {"a": [1] * first + [0] * (2 - first), "b": [1] * second + [0] * (2 - second)}
+            expected += p * scenario_completion(samples, {"a": "x", "b": "x"}).rate
+    assert expected == pytest.approx(0.3 * 0.6)
+
+
+def test_scenario_completion_refuses_what_has_no_meaning() -> None:
+    for scores, scenarios in (({}, {}), ({"a": []}, {"a": "x"}), ({"a": [1]}, {})):
+        with pytest.raises(InputError):
+            scenario_completion(scores, scenarios)
