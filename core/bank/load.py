@@ -10,8 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.bank.model import Bank, Checkpoint, Split
-from core.bank.schema import BankFile, CheckpointFile, Located, ProtocolFile, SplitFile, parse_bank_yaml
+from core.bank.model import Alignment, Bank, Checkpoint, Split
+from core.bank.schema import (
+    AlignmentFile,
+    BankFile,
+    CheckpointFile,
+    Located,
+    ProtocolFile,
+    SplitFile,
+    parse_bank_yaml,
+)
 from core.bank.scores import iterate_scores, read_task_index
 from core.bank.table import ScoreTable, score_table
 from core.errors import BankError
@@ -179,6 +187,7 @@ def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[st
         scores_path=scores_path,
         more_scores=more,
         replicates_path=_file(one.replicates, located, (*at, "replicates")) if one.replicates else None,
+        alignment=_alignment(one.alignment),
     )
 
 
@@ -202,6 +211,13 @@ def _more_scores(table: ScoreTable) -> MoreScores:
 
 def _protocol(one: ProtocolFile | None) -> Protocol | None:
     return Protocol(**one.model_dump()) if one else None
+
+
+def _alignment(one: AlignmentFile | None) -> Alignment | None:
+    if one is None:
+        return None
+    problems = tuple((each.kind, each.checkpoints, each.tasks, each.choice) for each in one.problems)
+    return Alignment(**{**dict(one), "problems": problems})
 
 
 def _checkpoint(one: CheckpointFile, located: Located, at: tuple[str | int, ...]) -> Checkpoint:
