@@ -13,7 +13,7 @@ from core.charts import words
 from core.charts.outcome import Band
 from core.errors import RecipeError
 from core.stats import mean_interval, noise_band
-from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say
+from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say, wizard
 from pages.shared.banks import mark_of
 from pages.shared.recipes import selection_of
 
@@ -81,6 +81,8 @@ def switches(bank: Bank, default: str) -> tuple[str, int]:
                 f"recipes use {labels[0]}.",
             )
             at = labels.index(chosen) if chosen in labels else 0
+        with st.container(horizontal_alignment="right"):
+            wizard.load_button()
     return split, at
 
 
@@ -142,6 +144,9 @@ def heatmap(rows: figures.ScoreRows, split: Split, samples: int, band: Band | No
 
 def main() -> None:
     """Draw the page: the sentence, the heatmap, coverage, and what the user asks about."""
+    if wizard.is_open():
+        wizard.draw()
+        return
     bank, recipe = current_bank(), current_recipe()
     top = st.container()
     default = recipe.split if recipe.split in bank.splits else next(iter(bank.splits))
