@@ -81,8 +81,6 @@ def switches(bank: Bank, default: str) -> tuple[str, int]:
                 f"recipes use {labels[0]}.",
             )
             at = labels.index(chosen) if chosen in labels else 0
-        with st.container(horizontal_alignment="right"):
-            wizard.load_button()
     return split, at
 
 
@@ -103,7 +101,9 @@ def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, nois
             "were not measured. Which tasks are solved, and every similarity, are inventions.",
             icon=":material/draw:",
         )
-    st.title(plain(bank.title), anchor=False)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(plain(bank.title), anchor=False, width="stretch")
+        wizard.load_button()
     sentence = words.bank_sentence(rows, split, samples, noise)
     st.markdown(f"{plain(bank.description)} {plain(sentence)}", anchors=False)
 

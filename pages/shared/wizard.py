@@ -35,8 +35,8 @@ def draw() -> None:
     """The present step, with what went wrong in it and the way on."""
     state = wizard()
     st.title("Load another bank", anchor=False)
-    here = [f"**{at + 1}. {one}**" if at == state.at else f"{at + 1}. {one}" for at, one in enumerate(STEPS)]
-    st.markdown(" · ".join(here), anchors=False)
+    here = [f"**{one}**" if at == state.at else one for at, one in enumerate(STEPS)]
+    st.markdown(f"Step {state.at + 1} of {len(STEPS)}: {' · '.join(here)}", anchors=False)
     go_on = BODIES[state.at]()
     if state.error:
         st.error(plain(state.error), icon=":material/error:")

@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from core.bank.align import Problem, find_problems
-from core.bank.choices import BY_NAME, SETTINGS, Choices, Setting, group_problems, open_settings
+from core.bank.choices import SETTINGS, Choices, Setting, group_problems, open_settings, settle
 from core.bank.draft import Draft, pool_of, write_bank
 from core.bank.scores import read_task_index
 from core.charts.words import counted
@@ -72,6 +72,7 @@ def _ask(setting: Setting, found: list[Problem]) -> None:
             max_value=1.0,
             value=None,
             key=f"{KEY}_impute",
+            width=240,
             persist_state="session",
             help="A number that was not measured. Every plan made from this bank will say so.",
         )
@@ -116,7 +117,12 @@ def save() -> GoOn:
             persist_state="session",
             format_func=lambda path: NO_TASKS if path is None else str(path),
         )
-    _summary()
+    try:
+        lines = summary()
+    except MergescopeError as problem:
+        st.error(plain(problem), icon=":material/error:")
+        return GoOn("Save and open", _ask_save, disabled=True, why="Go back and choose otherwise.")
+    st.markdown("\n".join(f"- {plain(one)}" for one in lines), anchors=False)
     return GoOn("Save and open", _ask_save)
 
 
@@ -146,23 +152,30 @@ def fitting_tasks(scored: tuple[str, ...]) -> list[Path]:
     return fitting
 
 
-def _summary() -> None:
+def summary() -> list[str]:
+    """Everything that was decided, a sentence each; raises BankError where the choices leave nothing."""
     state = wizard()
     assert state.matched is not None
+    found = find_problems(state.matched.scores)
+    aligned = settle(state.matched.scores, found, chosen())
     members, base = pool_of(state.matched, state.members, state.base or "")
     with_weights = sum(one.path is not None for one in members)
+    weights = "all with weights" if with_weights == len(members) else f"{with_weights} of them with weights"
     lines = [
-        f"{counted(len(members), 'checkpoint').capitalize()}, {with_weights} of them with weights, on "
-        f"{len(state.matched.scores.tasks):,} tasks.",
-        f"Base: {base.id}{'' if base.path else ', without weights'}.",
+        f"{counted(len(members), 'checkpoint').capitalize()}, {weights}; "
+        f"base: {base.id}{'' if base.path else ', without weights'}.",
+        f"{len(aligned.tasks):,} of {len(state.matched.scores.tasks):,} tasks are kept.",
     ]
-    picked = chosen().__dict__
-    for name, found in group_problems(find_problems(state.matched.scores)).items():
-        kinds = ", ".join(dict.fromkeys(one.kind for one in found))
-        lines.append(f"{kinds}: {picked.get(name) or BY_NAME}.")
+    groups, picked = group_problems(found), chosen().__dict__
+    for one in SETTINGS:
+        value = picked.get(one.name)
+        if one.options and value is not None and (one.name in groups or one.name == "tasks"):
+            label = next(each.label for each in one.options if each.value == value.partition(":")[0])
+            filled = f" ({value.partition(':')[2]})" if ":" in value else ""
+            lines.append(f"{one.title}: {label[0].lower()}{label[1:]}{filled}.")
     if state.matched.left_out:
-        lines.append(f"Left out: {', '.join(state.matched.left_out[:8])}.")
-    st.markdown("\n".join(f"- {plain(one)}" for one in lines), anchors=False)
+        lines.append(f"Scores left out: {', '.join(state.matched.left_out[:8])}.")
+    return lines
 
 
 def _ask_save() -> None:

@@ -33,6 +33,8 @@ class Wizard:
     busy: str = ""
     """`search` or `read` while that must be done before the next step is drawn."""
     error: str = ""
+    searched: str = ""
+    """The folder that was searched last, as it was typed."""
     discovery: Discovery | None = None
     uploads: "tempfile.TemporaryDirectory[str] | None" = None
     """Where uploaded files lie; removed with the session."""
@@ -89,6 +91,13 @@ def forward() -> None:
     """One step on; a callback, and what the steps call once their work is done."""
     state = wizard()
     state.at, state.error, state.shown, state.busy = state.at + 1, "", None, ""
+
+
+def forget_choices() -> None:
+    """Ask anew what was answered about other scores: choices, files, names."""
+    for name in [one for one in st.session_state if str(one).startswith(f"{KEY}_")]:
+        if not str(name).startswith((f"{KEY}_where", f"{KEY}_files")):
+            del st.session_state[name]
 
 
 def refuse(problem: Exception | str) -> None:

@@ -24,6 +24,7 @@ from pages.shared.wizard_state import (
     base_options,
     first_mapping,
     folder_of,
+    forget_choices,
     forward,
     keep_uploads,
     read_chosen,
@@ -38,6 +39,9 @@ QUIET_SECONDS = 2.0
 """A search that takes longer says how far it is."""
 OUT, ALONE = "(leave out)", "(scores only)"
 NONE_OF_THESE = "None of these"
+QUESTION = "What the checkpoints were trained from"
+MANY = 16
+"""Checkpoints up to which all are shown at once."""
 
 
 class GoOn(NamedTuple):
@@ -52,6 +56,10 @@ class GoOn(NamedTuple):
 def where() -> GoOn:
     """A folder, or uploaded score files, or both."""
     state = wizard()
+    st.markdown(
+        "A bank is several checkpoints and their scores on the same tasks. The weights are needed only to merge them.",
+        anchors=False,
+    )
     st.text_input(
         "Folder with checkpoints, score files, or both",
         key=f"{KEY}_where",
@@ -87,7 +95,10 @@ def _ask_search() -> None:
     except (MergescopeError, OSError, ValueError) as problem:
         refuse(problem)
         return
-    state.discovery, state.scores, state.error, state.busy = None, None, "", "search" if text else ""
+    if text != state.searched or typed("files", []):
+        forget_choices()
+    state.searched, state.discovery, state.scores, state.error = text, None, None, ""
+    state.busy = "search" if text else ""
     if not text:
         forward()
 
@@ -108,7 +119,6 @@ def _search() -> None:
     except (MergescopeError, OSError) as problem:
         refuse(problem)
     else:
-        st.session_state.pop(f"{KEY}_scores", None)
         forward()
     st.rerun()
 
@@ -155,17 +165,14 @@ def _describe(one: Discovery) -> None:
         counted(len(one.scores), "score file"),
         counted(len(one.tasks), "task file"),
     ]
-    st.markdown(
-        f"Found {parts[0]}, {parts[1]} and {parts[2]}: {one.entries:,} files and folders looked at in "
-        f"{one.seconds:.1f} s.",
-        anchors=False,
-    )
+    looked = f"{one.entries:,} files and folders were looked at"
+    st.markdown(f"Found {parts[0]}, {parts[1]} and {parts[2]}; {looked}.", anchors=False)
     if one.root in one.banks:
         st.info("This folder is a bank already; going on makes another one from what is in it.", icon=":material/info:")
     if one.checkpoints:
         rows = {
             "checkpoint": [each.id for each in one.checkpoints],
-            "step": pd.array([each.step for each in one.checkpoints], dtype="Int64"),
+            "step": ["" if each.step is None else f"{each.step:,}" for each in one.checkpoints],
             "parameters": [short_number(each.parameters) for each in one.checkpoints],
             "dtype": [each.dtype for each in one.checkpoints],
             "folder": [each.folder for each in one.checkpoints],
@@ -257,9 +264,9 @@ def _say_matches(mapping: dict[str, str]) -> None:
     without = [one.id for one in state.members if one.id not in used]
     parts = [f"{len(used)} of {len(mapping)} names mean a checkpoint"]
     if alone := sum(one == SCORES_ONLY for one in mapping.values()):
-        parts.append(f"{alone} stand without weights")
+        parts.append(f"{alone} {'stands' if alone == 1 else 'stand'} without weights")
     if out := sum(one == LEFT_OUT for one in mapping.values()):
-        parts.append(f"{out} are left out")
+        parts.append(f"{out} {'is' if out == 1 else 'are'} left out")
     if without:
         parts.append(f"no scores for {', '.join(without[:6])}{' and more' if len(without) > 6 else ''}")
     st.markdown(plain("; ".join(parts) + "."), anchors=False)
@@ -290,14 +297,13 @@ def base() -> GoOn:
         state.base = likely[0]
     labels = [*names, NONE_OF_THESE]
     at = None if state.base is None else labels.index(state.base or NONE_OF_THESE)
-    chosen = st.radio(
-        "What the checkpoints were trained from",
-        labels,
-        index=at,
-        key=f"{KEY}_base",
-        format_func=plain,
-        captions=[plain(reasons[one]) for one in names] + ["Scores can be explored, but nothing can be merged."],
-    )
+    said = {one: plain(reasons[one]) for one in names} | {NONE_OF_THESE: "Scores can be explored, but nothing merged."}
+    if len(labels) > MANY:
+        chosen = st.selectbox(QUESTION, labels, index=at, key=f"{KEY}_base", placeholder="Choose one")
+        st.caption(said.get(chosen or "", ""))
+    else:
+        captions = [said[one] for one in labels]
+        chosen = st.radio(QUESTION, labels, index=at, key=f"{KEY}_base", format_func=plain, captions=captions)
     if chosen is not None:
         state.base = NO_BASE if chosen == NONE_OF_THESE else chosen
     return GoOn("Next", forward, disabled=state.base is None, why="" if state.base is not None else "Choose one first.")
