@@ -5,6 +5,7 @@ Shows measured scores; a bank that was constructed says so before anything else.
 
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
 from core.bank import Bank, Split, load_more_scores, replicate_scores
@@ -26,7 +27,9 @@ def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRow
     if at:
         scores, base, samples = load_more_scores(_bank, one, one.more_scores[at - 1][0])
     every = [*scores, *([base] if base is not None else [])]
-    intervals = [mean_interval(row, one.scenarios) for row in every]
+    has = [np.isfinite(row) for row in every]
+    scenarios = np.array(one.scenarios, dtype=object)
+    intervals = [mean_interval(row[mine], scenarios[mine].tolist()) for row, mine in zip(every, has, strict=True)]
     names = [c.id for c in _bank.checkpoints]
     return figures.score_rows(names, scores, (_bank.base.id, base), intervals), samples
 

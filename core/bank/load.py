@@ -169,7 +169,8 @@ def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[st
     tasks_path = _file(one.tasks, located, (*at, "tasks")) if one.tasks is not None else None
     index = read_task_index(tasks_path) if tasks_path else None
     protocol = _protocol(one.protocol)
-    table = _bank_table(scores_path, checkpoints, base, index[0] if index else None, protocol)
+    masked = one.alignment is not None and any(each.choice == "mask" for each in one.alignment.problems)
+    table = _bank_table(scores_path, checkpoints, base, index[0] if index else None, protocol, gaps=masked)
     main = _more_scores(table)
     more = tuple(
         (Protocol(**m.protocol.model_dump()), _file(m.path, located, (*at, "more_scores", index, "path")))
@@ -192,10 +193,16 @@ def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[st
 
 
 def _bank_table(
-    path: Path, checkpoints: Sequence[str], base: str, tasks: Sequence[str] | None, protocol: Protocol | None
+    path: Path,
+    checkpoints: Sequence[str],
+    base: str,
+    tasks: Sequence[str] | None,
+    protocol: Protocol | None,
+    *,
+    gaps: bool = False,
 ) -> ScoreTable:
     """The checkpoints' scores with the base's, which may be absent, as the last row."""
-    table = score_table(path, [*checkpoints, base], tasks, optional=[base])
+    table = score_table(path, [*checkpoints, base], tasks, optional=[base], gaps=gaps)
     if protocol is not None and table.samples != protocol.samples:
         raise BankError(
             f"{path}: has {table.samples} samples a task, but its protocol in {BANK_FILE} says {protocol.samples}. "
@@ -278,8 +285,13 @@ def _score_warnings(ids: Sequence[str], splits: dict[str, Split]) -> list[str]:
         scores = split.scores
         warnings.extend(
             f"{name}: checkpoint {ids[int(row)]} scores 0 on every task; its similarity to every other is taken as 0."
-            for row in np.flatnonzero(~scores.any(axis=1))
+            for row in np.flatnonzero(~np.nan_to_num(scores).any(axis=1))
         )
+        if gaps := int(np.isnan(scores).sum()):
+            warnings.append(
+                f"{name}: {gaps:,} of {scores.size:,} scores are missing and were masked: means are over the tasks "
+                "that a checkpoint has, similarities over those that both have."
+            )
         constant = int((scores == scores[:1]).all(axis=0).sum())
         if len(ids) > 1 and constant:
             warnings.append(

@@ -60,7 +60,10 @@ class Split:
     scenarios: tuple[str, ...]
     """Scenario of each task; a task without one is its own scenario."""
     scores: np.ndarray
-    """Behaviour vectors, float64, shape (checkpoints, tasks), mean over samples, in [0, 1]."""
+    """Behaviour vectors, float64, shape (checkpoints, tasks), mean over samples, in [0, 1].
+
+    NaN where a checkpoint has no score, only in a bank whose alignment says that gaps were masked.
+    """
     samples: int
     """Samples behind each entry of `scores`."""
     base_scores: np.ndarray | None

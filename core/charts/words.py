@@ -50,15 +50,17 @@ def solved(mean: float, tasks: int, samples: int) -> str:
 def bank_sentence(rows: ScoreRows, split: str, samples: int, noise: tuple[float, int] | None) -> str:
     """What a bank's scores come to: best, worst, base and the run-to-run noise (half width in tasks, runs)."""
     pool = len(rows.names) - rows.has_base
-    tasks = rows.scores.shape[1]
+    tasks, each = rows.scores.shape[1], rows.scored
     best, worst = int(rows.means[:pool].argmax()), int(rows.means[:pool].argmin())
     ties = [rows.names[i] for i in range(pool) if abs(rows.means[i] - rows.means[best]) < 1e-12]
     said = f"The best of {counted(pool, 'checkpoint')}, {listed(ties, 4)}, {'solves' if len(ties) == 1 else 'solve'} "
-    said += f"{solved(rows.means[best], tasks, samples)} {split} tasks"
+    said += f"{solved(rows.means[best], each[best], samples)} {split} tasks"
     if pool > 1:
-        said += f"; the weakest, {rows.names[worst]}, {solved(rows.means[worst], tasks, samples)}"
+        said += f"; the weakest, {rows.names[worst]}, {solved(rows.means[worst], each[worst], samples)}"
     if rows.has_base:
-        said += f"; the base {solved(rows.means[-1], tasks, samples)}"
+        said += f"; the base {solved(rows.means[-1], each[-1], samples)}"
+    if min(each) < tasks:
+        said += f"; {sum(tasks - one for one in each)} scores are missing"
     if noise:
         said += f". Repeated runs of one checkpoint differ by ± {noise[0]:.1f} tasks ({noise[1]} runs, 95 %)"
     return said + "."

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from core.bank import load_bank, replicate_scores
@@ -17,7 +18,7 @@ from core.bank.match import Target, as_mapping, match_scores
 from core.bank.readers import ScoreRow, ScoreSet, read_scores
 from core.bank.repeats import Matched, matched_scores, split_repeats
 from core.errors import BankError, RunError
-from core.recipe import Recipe, compile_plan
+from core.recipe import Recipe, compile_plan, select
 from tests.unit.bank.found_folder import write_run
 
 SETTLED = Choices(tasks="intersect", duplicates="first")
@@ -187,3 +188,21 @@ def test_a_place_that_cannot_be_written_leaves_nothing(run_draft: Draft, tmp_pat
     with pytest.raises(BankError, match=r"bank/bank.yaml:1: 'name'"):
         write_bank(broken, tmp_path / "bank")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "run"]
+
+
+def test_masked_gaps_stay_gaps_and_recipes_go_around_them(tmp_path: Path) -> None:
+    scores = rows(("a", "t", 1), ("a", "u", 0), ("a", "v", 1), ("b", "t", 1), ("b", "v", 1), ("c", "u", 1), ("c", "v", 0))  # fmt: skip  # noqa: E501
+    bank = write_bank(drafted(scores, Choices(tasks="mask")), tmp_path / "bank")
+    dev = bank.splits["dev"]
+    np.testing.assert_array_equal(dev.scores, [[1, 0, 1], [1, np.nan, 1], [np.nan, 1, 0]])
+    assert any("2 of 9 scores are missing and were masked" in one for one in bank.warnings)
+    chosen = select(bank, Recipe(lam=0.5, k=2))
+    # b has q = 1; then a: 0.5 · 2/3 − 0.5 · 1, and c: 0.5 · 1/2 − 0.5 · 0, since c has only v in common and fails it.
+    assert [one.checkpoint for one in chosen.picks] == ["b", "c"]
+    assert chosen.picks[1].score == pytest.approx(0.25)
+
+
+def test_a_checkpoint_of_nothing_but_gaps_is_refused(tmp_path: Path) -> None:
+    scores = rows(("a", "t", 1), ("b", "t", None))
+    with pytest.raises(BankError, match="no scores for checkpoint 'b'"):
+        write_bank(drafted(scores, Choices(tasks="mask")), tmp_path / "bank")
