@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core.bank import Bank, Split, load_more_scores, replicate_scores
+from core.bank import Bank, Split, load_more_scores, replicate_scores, split_noise
 from core.charts import bank as figures
 from core.charts import words
 from core.charts.outcome import Band
@@ -36,12 +36,19 @@ def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRow
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _noise(_bank: Bank, mark: int, split: str) -> tuple[Band, float] | None:
-    """Where repeated runs of one checkpoint fell, and half the width of that in tasks."""
-    found = replicate_scores(_bank.splits[split])
-    if found is None:
+    """Where repeated runs of one checkpoint fell, or would, and half the width of that in tasks; None if unknown."""
+    one = _bank.splits[split]
+    found = replicate_scores(one)
+    if found is not None:
+        band = noise_band(found.scores)
+        return Band(band.low, band.high, found.checkpoint, band.runs), band.half_width_tasks
+    known = split_noise(one)
+    if known is None:
         return None
-    band = noise_band(found.scores)
-    return Band(band.low, band.high, found.checkpoint, band.runs), band.half_width_tasks
+    means = np.nanmean(one.scores, axis=1)
+    best, half = int(means.argmax()), known.half_width_tasks / one.samples**0.5
+    low, high = (float(means[best]) + way * half / known.tasks for way in (-1, 1))
+    return Band(max(low, 0.0), min(high, 1.0), _bank.checkpoints[best].id, known.runs, sampled=True), half
 
 
 def protocols_of(split: Split) -> list[str]:
@@ -96,7 +103,7 @@ def picks_of(bank: Bank) -> dict[str, int]:
         return {}
 
 
-def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, noise: tuple[float, int] | None) -> None:
+def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, noise: tuple[Band, float] | None) -> None:
     """The bank's name and, in one sentence, what its scores come to."""
     if bank.kind == "illustrative":
         st.warning(
@@ -107,7 +114,8 @@ def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, nois
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         st.title(plain(bank.title), anchor=False, width="stretch")
         wizard.load_button()
-    sentence = words.bank_sentence(rows, split, samples, noise)
+    known = (noise[1], noise[0].runs) if noise else None
+    sentence = words.bank_sentence(rows, split, samples, known, sampled=bool(noise and noise[0].sampled))
     st.markdown(f"{plain(bank.description)} {plain(sentence)}", anchors=False)
 
 
@@ -159,10 +167,14 @@ def main() -> None:
     noise = _noise(bank, mark, name) if at == 0 else None
     picks = picks_of(bank)
     with top:
-        headline(bank, rows, name, samples, (noise[1], noise[0].runs) if noise else None)
+        headline(bank, rows, name, samples, noise)
     heatmap(rows, split, samples, noise[0] if noise else None, picks)
     if noise:
         st.caption(words.band_sentence(noise[0], len(split.tasks)))
+    elif at == 0:
+        st.caption(plain(words.unknown_noise_sentence(rows, samples)))
+    if split.alignment is not None:
+        st.caption(plain(f"How these scores were made comparable: {split.alignment.sentence}."))
     left, right = st.columns([0.46, 0.54], gap="medium")
     with left:
         details.coverage(rows)

@@ -44,6 +44,8 @@ class Replicates(NamedTuple):
     checkpoint: str
     scores: np.ndarray
     """float64, shape (seeds, tasks), mean over samples, in order of seed."""
+    samples: int = 1
+    """Fewest samples behind one of them."""
 
 
 def load_bank(path: Path | str) -> Bank:
@@ -160,7 +162,7 @@ def replicate_scores(split: Split) -> Replicates | None:
     if np.isnan(scores).any():
         seed, task = (int(part) for part in np.argwhere(np.isnan(scores))[0])
         raise BankError(f"{path}: missing score of task '{split.tasks[task]}' under seed {seeds[seed]}.")
-    return Replicates(names[0], scores)
+    return Replicates(names[0], scores, min(map(len, cells.values())))
 
 
 def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[str], base: str) -> Split:

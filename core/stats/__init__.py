@@ -2,7 +2,7 @@
 
 from core.stats.compare import Comparison, Verdict, compare, compare_files
 from core.stats.intervals import Interval, difference_interval, mean_interval, wilson_interval
-from core.stats.noise import NoiseBand, noise_band
+from core.stats.noise import NoiseBand, evaluations_to_tell, noise_band, runs_to_know_noise, sample_noise
 from core.stats.paired import detectable_by_mcnemar, mcnemar, mcnemar_power, sign_flip
 from core.stats.passk import GroupScore, group_scores, mean_at_n, pass_at_k
 from core.stats.samples import Samples, read_samples
@@ -18,6 +18,7 @@ __all__ = [
     "compare_files",
     "detectable_by_mcnemar",
     "difference_interval",
+    "evaluations_to_tell",
     "group_scores",
     "mcnemar",
     "mcnemar_power",
@@ -26,6 +27,8 @@ __all__ = [
     "noise_band",
     "pass_at_k",
     "read_samples",
+    "runs_to_know_noise",
+    "sample_noise",
     "sign_flip",
     "wilson_interval",
 ]

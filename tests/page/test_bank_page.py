@@ -113,6 +113,7 @@ def test_a_bank_without_replicates_draws_no_band(monkeypatch: pytest.MonkeyPatch
     test = open_frame(monkeypatch, tmp_path, named=bank).run()
     assert not test.exception
     assert "Repeated runs" not in texts(test) and "grey band" not in texts(test)
+    assert "The run-to-run noise is unknown" in texts(test) and "of each would tell" in texts(test)
 
 
 def _frame(test: object, key: str) -> object:
