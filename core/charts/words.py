@@ -115,16 +115,14 @@ def unknown_noise_sentence(rows: ScoreRows, samples: int) -> str:
     )
     if pool < 2:
         return f"{start}."
-    first, second = (int(one) for one in rows.means[:pool].argsort(kind="stable")[::-1][:2])
+    first, second = (int(one) for one in (-rows.means[:pool]).argsort(kind="stable")[:2])
     tasks = min(rows.scored[first], rows.scored[second])
     means = float(rows.means[first]), float(rows.means[second])
     needed = math.ceil(evaluations_to_tell(*means, tasks) / samples)
     apart = abs(means[0] - means[1]) * tasks
-    gap = (
-        f"if they truly are {apart:.1f} tasks apart" if apart > 1e-9 else "even if their true scores are one task apart"
-    )
+    gap = f"{apart:.1f} tasks" if apart > 1e-9 else "one task"
     names = f"{rows.names[first]} and {rows.names[second]}"
-    return f"{start}; at most {counted(needed, 'run')} of each would tell {names} apart, {gap}."
+    return f"{start}; at most {counted(needed, 'run')} of each would tell {names} apart, if they truly are {gap} apart."
 
 
 def picks_headline(chosen: Selection) -> str:

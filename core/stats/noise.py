@@ -76,7 +76,8 @@ def sample_noise(samples: np.ndarray) -> NoiseBand:
 
     Samples of a task are independent draws, so the variance of a run's total is the sum of the tasks' variances
     (n − 1), here the mean of it over the models; the band is normal around the models' mean. NaN marks tasks that
-    a model lacks. What would move a whole run, such as another machine, is not in it. Raises InputError for fewer than two samples.
+    a model lacks. What would move a whole run, such as another machine, is not in it. Raises InputError for fewer than
+    two samples.
     """
     scores = np.asarray(samples, dtype=np.float64)
     if scores.ndim != 3 or scores.shape[2] < 2 or not scores.size or not np.isfinite(scores).any():

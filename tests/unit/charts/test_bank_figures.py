@@ -141,7 +141,7 @@ def test_unknown_noise_says_how_many_runs_would_tell() -> None:
     assert "Nine runs of one checkpoint" in said
     assert said.endswith("at most two runs of each would tell b and a apart, if they truly are 10.0 tasks apart.")
     found.means[:] = 0.5
-    assert "even if they truly are one task apart" in words.unknown_noise_sentence(found, 1)
+    assert "tell a and b apart, if they truly are one task apart." in words.unknown_noise_sentence(found, 1)
 
 
 def test_missing_scores_are_counted_where_means_are_said() -> None:
