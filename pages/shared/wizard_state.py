@@ -38,6 +38,12 @@ class Wizard:
     discovery: Discovery | None = None
     uploads: "tempfile.TemporaryDirectory[str] | None" = None
     """Where uploaded files lie; removed with the session."""
+    used: list[Path] = field(default_factory=list)
+    """The score files to read, of those that were found."""
+    offered: list[Path] = field(default_factory=list)
+    """The score files of the last search: what is new in the next is used."""
+    shown_used: list[Path] | None = None
+    """As `shown`, for the table of score files."""
     scores: ScoreSet | None = None
     matches: list[Match] = field(default_factory=list)
     mapping: dict[str, str] = field(default_factory=dict)
@@ -85,16 +91,19 @@ def back() -> None:
     """One step back, with everything kept; a callback."""
     state = wizard()
     state.at, state.error, state.shown, state.busy = max(0, state.at - 1), "", None, ""
+    state.shown_used = None
 
 
 def forward() -> None:
     """One step on; a callback, and what the steps call once their work is done."""
     state = wizard()
     state.at, state.error, state.shown, state.busy = state.at + 1, "", None, ""
+    state.shown_used = None
 
 
 def forget_choices() -> None:
     """Ask anew what was answered about other scores: choices, files, names."""
+    wizard().offered = []
     for name in [one for one in st.session_state if str(one).startswith(f"{KEY}_")]:
         if not str(name).startswith((f"{KEY}_where", f"{KEY}_files")):
             del st.session_state[name]

@@ -116,6 +116,9 @@ def _search() -> None:
     try:
         folder = folder_of(typed("where").strip())
         state.discovery = discover(folder, roots=allowed_roots(), seconds=SEARCH_SECONDS, seen=seen)
+        files = [one.path for one in state.discovery.scores]
+        state.used = [one for one in files if one in state.used or one not in state.offered]
+        state.offered = files
     except (MergescopeError, OSError) as problem:
         refuse(problem)
     else:
@@ -131,15 +134,7 @@ def found() -> GoOn:
         _describe(discovery)
     files = [one.path for one in discovery.scores] if discovery else []
     if files and discovery is not None:
-        st.multiselect(
-            "Score files to use",
-            files,
-            default=files,
-            key=f"{KEY}_scores",
-            persist_state="session",
-            format_func=lambda path: str(_below(path, discovery.root)),
-            help="Leave out those that were made with other settings: scores compare only under one protocol.",
-        )
+        _choose_files(discovery)
     if state.uploaded:
         st.markdown(f"Uploaded: {plain(', '.join(one.name for one in state.uploaded))}.", anchors=False)
     with st.expander("Which score, where a file has several"):
@@ -149,7 +144,7 @@ def found() -> GoOn:
             "Filter (lm-evaluation-harness)", key=f"{KEY}_filter", persist_state="session", placeholder="the first"
         )
     if state.busy == "read":
-        _read(files)
+        _read()
     if not files and not state.uploaded:
         st.warning(
             "No score files were found here. A bank needs scores: go back and upload them, or name a folder with both.",
@@ -186,6 +181,32 @@ def _describe(one: Discovery) -> None:
         st.caption(plain(warning))
 
 
+def _choose_files(found: Discovery) -> None:
+    """A table of the score files with a tick at each that is used."""
+    state = wizard()
+    if state.shown_used is None:
+        state.shown_used = list(state.used)
+    changed = st.data_editor(
+        pd.DataFrame(
+            {
+                "use": [one.path in state.shown_used for one in found.scores],
+                "score file": [str(_below(one.path, found.root)) for one in found.scores],
+                "format": [one.format for one in found.scores],
+            }
+        ),
+        column_config={
+            "use": st.column_config.CheckboxColumn(
+                "use", width="small", help="Leave out scores that were made with other settings than the rest."
+            )
+        },
+        disabled=["score file", "format"],
+        hide_index=True,
+        key=f"{KEY}_used",
+        alt="The score files that were found, and whether each is used",
+    )
+    state.used = [one.path for one, use in zip(found.scores, changed["use"], strict=True) if use]
+
+
 def _below(path: Path, root: Path) -> Path:
     return path.relative_to(root) if path.is_relative_to(root) else path
 
@@ -195,16 +216,15 @@ def _ask_read() -> None:
     state.error, state.busy = "", "read"
 
 
-def _read(files: list[Path]) -> None:
+def _read() -> None:
     """Read the scores, match their names to the checkpoints, and go on."""
     state = wizard()
-    chosen = [one for one in typed("scores", files) if one in files]
     options = ReadOptions(metric=typed("metric").strip() or None, filter=typed("filter").strip() or None)
     try:
-        if not chosen and not state.uploaded:
+        if not state.used and not state.uploaded:
             raise BankError("Choose at least one score file.")
         with st.spinner("Reading the scores"):
-            state.scores = read_chosen(chosen, options)
+            state.scores = read_chosen(state.used, options)
     except (MergescopeError, OSError) as problem:
         refuse(problem)
         st.rerun()
