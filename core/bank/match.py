@@ -90,6 +90,8 @@ def _match(name: str, step: int | None, targets: Sequence[Target], alone: set[in
             return Match(name, None, "ambiguous", f"{found[0].id} {reason}, and so are other scores")
         if found:
             return Match(name, found[0].id, how, f"{found[0].id} {reason}")
+    if not targets:
+        return Match(name, None, "unmatched", "no weights were found")
     said = f"no checkpoint is step {step}" if step is not None else "says no step, and no checkpoint has this name"
     return Match(name, None, "unmatched", said)
 

@@ -145,7 +145,8 @@ def current_bank() -> Bank:
     if not known:
         st.info(
             "No bank was found. Build the bundled ones with `make data`, or start with "
-            "`streamlit run app.py -- --bank FOLDER`, where FOLDER holds a bank.yaml."
+            "`streamlit run app.py -- --bank FOLDER`, where FOLDER holds a bank.yaml. "
+            "`python -m core bank make RUNS FOLDER` makes one from checkpoints and score files."
         )
         st.stop()
     path = known.get(st.session_state.get(KEY, ""), next(iter(known.values())))

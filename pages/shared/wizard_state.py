@@ -5,7 +5,7 @@ One `Wizard` a session; widgets keep what was typed under keys that begin with `
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,7 @@ class Wizard:
     @property
     def uploaded(self) -> list[Path]:
         """The uploaded files."""
-        return sorted(Path(self.uploads.name).iterdir()) if self.uploads else []
+        return sorted(Path(self.uploads.name).glob("*/*")) if self.uploads else []
 
     @property
     def members(self) -> list[Member]:
@@ -164,7 +164,13 @@ def keep_uploads(files: list[Any]) -> None:
         )
     folder = tempfile.TemporaryDirectory(prefix="mergescope-")
     for one in files:
-        Path(folder.name, Path(one.name).name or "scores").write_bytes(one.getbuffer())
+        # A folder for each, since some formats name the checkpoint by it.
+        name, count = Path(one.name).name or "scores", 2
+        place = Path(folder.name, Path(name).stem)
+        while place.exists():
+            place, count = Path(folder.name, f"{Path(name).stem}_{count}"), count + 1
+        place.mkdir()
+        (place / name).write_bytes(one.getbuffer())
     wizard().uploads = folder
 
 
@@ -174,7 +180,9 @@ def read_chosen(files: list[Path], options: ReadOptions) -> ScoreSet:
     roots = [one.resolve() for one in allowed_roots()]
     if state.uploads:
         roots.append(Path(state.uploads.name).resolve())
-    return read_scores([*files, *state.uploaded], options, roots=roots, named=False)
+    found = read_scores([*files, *state.uploaded], options, roots=roots, named=False)
+    uploaded = {str(one): f"uploaded: {one.name}" for one in state.uploaded}
+    return replace(found, files=tuple(uploaded.get(one, one) for one in found.files))
 
 
 def first_mapping(matches: list[Match], *, weights: bool) -> dict[str, str]:

@@ -3,6 +3,7 @@
 Run: .venv/bin/python -m pytest tests/page/test_wizard.py
 """
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pandas as pd
 import pytest
 
 from core.bank import load_bank
+from core.bank.readers import ReadOptions
+from core.errors import BankError
+from pages.shared import wizard_state
 from pages.shared.wizard_steps import mapping_of
 from tests.page.made_bank import open_frame, texts
 from tests.unit.bank.found_folder import write_csv, write_run, write_weights
@@ -127,6 +131,25 @@ def test_scores_alone_become_a_bank_of_scores(monkeypatch: pytest.MonkeyPatch, t
     test = on(on(test))
     test = on(type_in(test, out=str(tmp_path / "made"), name="alone"))
     assert [one.id for one in load_bank(tmp_path / "made").checkpoints] == ["step-2", "step-10"]
+
+
+class Upload(io.BytesIO):
+    """What the browser sends, as the upload widget gives it."""
+
+    def __init__(self, name: str, data: bytes) -> None:
+        super().__init__(data)
+        self.name, self.size = name, len(data)
+
+
+def test_uploads_of_one_name_are_kept_apart_and_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = wizard_state.Wizard()
+    monkeypatch.setattr(wizard_state, "wizard", lambda: state)
+    wizard_state.keep_uploads([Upload("s.csv", b"task,score\nt,1\n"), Upload("../s.csv", b"task,score\nt,0\n")])
+    assert [one.relative_to(state.uploads.name).as_posix() for one in state.uploaded] == ["s/s.csv", "s_2/s.csv"]  # type: ignore[union-attr]
+    scores = wizard_state.read_chosen([], ReadOptions())
+    assert scores.files == ("uploaded: s.csv", "uploaded: s.csv")
+    with pytest.raises(BankError, match="61 files of 0 MB together were uploaded. At most 60 files"):
+        wizard_state.keep_uploads([Upload("s.csv", b"x")] * 61)
 
 
 def test_saving_over_something_is_refused_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
