@@ -148,7 +148,7 @@ def test_uploads_of_one_name_are_kept_apart_and_bounded(monkeypatch: pytest.Monk
     assert [one.relative_to(state.uploads.name).as_posix() for one in state.uploaded] == ["s/s.csv", "s_2/s.csv"]  # type: ignore[union-attr]
     scores = wizard_state.read_chosen([], ReadOptions())
     assert scores.files == ("uploaded: s.csv", "uploaded: s.csv")
-    with pytest.raises(BankError, match="61 files of 0 MB together were uploaded. At most 60 files"):
+    with pytest.raises(BankError, match=r"61 files of 0 MB together were uploaded\. At most 60 files"):
         wizard_state.keep_uploads([Upload("s.csv", b"x")] * 61)
 
 
