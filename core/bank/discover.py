@@ -298,6 +298,8 @@ def _opened(one: FoundCheckpoint) -> FoundCheckpoint:
         opened = open_checkpoint(one.path)
     except CheckpointError as problem:
         return _with(one, problem=str(problem))
+    except OSError as problem:
+        return _with(one, problem=f"{one.path}: cannot be read ({problem.strerror}).")
     origin = opened.config.get("_name_or_path")
     return _with(
         one, dtype=opened.dtype, parameters=opened.parameters, trained_from=origin if isinstance(origin, str) else ""

@@ -11,7 +11,7 @@ import pandas as pd
 import streamlit as st
 
 from core.bank.discover import Discovery, discover
-from core.bank.match import LEFT_OUT, SCORES_ONLY, match_scores
+from core.bank.match import LEFT_OUT, SCORES_ONLY, Match, match_scores
 from core.bank.readers import ReadOptions
 from core.charts.words import counted, short_number
 from core.errors import BankError, MergescopeError
@@ -252,7 +252,7 @@ def match() -> GoOn:
             {
                 "scores": [one.scores for one in state.matches],
                 "checkpoint": [_label(state.shown[one.scores]) for one in state.matches],
-                "why": [one.reason for one in state.matches],
+                "why": [_why(one, state.shown[one.scores]) for one in state.matches],
             }
         ),
         column_config={
@@ -272,6 +272,11 @@ def mapping_of(table: Any) -> dict[str, str]:
     """The mapping that the table shows: name in the score files to checkpoint id, `""` or `"+"`."""
     back = {OUT: LEFT_OUT, ALONE: SCORES_ONLY}
     return {str(one): back.get(str(to), str(to)) for one, to in zip(table["scores"], table["checkpoint"], strict=True)}
+
+
+def _why(one: Match, chosen: str) -> str:
+    """The reason of a match, or that people said otherwise."""
+    return one.reason if chosen in (one.checkpoint, LEFT_OUT, SCORES_ONLY) else "chosen by hand"
 
 
 def _label(chosen: str) -> str:

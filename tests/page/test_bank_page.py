@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from core.cli.app import run
 from tests.page.made_bank import open_frame, texts, write_bank
+from tests.unit.bank.found_folder import write_csv
 
 pytestmark = pytest.mark.page
 
@@ -122,3 +124,17 @@ def _frame(test: object, key: str) -> object:
 
 def _blocks(test: object, kind: str) -> list[object]:
     return list(test.get(kind))  # type: ignore[attr-defined]
+
+
+def test_a_bank_with_masked_gaps_opens_on_every_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [(who, f"t{n}", (n * who) % 3 % 2) for who in (1, 2, 3, 4, 5) for n in range(8) if (who, n) != (3, 7)]
+    write_csv(tmp_path / "evals" / "s.csv", [(f"step-{who}", task, score) for who, task, score in rows])
+    code = run(["bank", "make", str(tmp_path / "evals"), str(tmp_path / "gaps"), "--on-missing", "mask"])
+    assert code == 0
+    test = open_frame(monkeypatch, tmp_path, named=tmp_path / "gaps").run()
+    assert not test.exception and not test.error
+    assert "1 score is missing" in texts(test) and "1 of 40 scores are missing and were masked" in texts(test)
+    assert "How these scores were made comparable: missing: mask." in texts(test)
+    for page in ("recipe.py", "runs.py", "precision.py", "results.py"):
+        test.switch_page(page).run()
+        assert not test.exception and not test.error
