@@ -46,7 +46,8 @@ class Alignment:
         if self.tasks_dropped:
             parts.append(f"{self.tasks_dropped:,} of {self.tasks_found:,} tasks dropped")
         if self.left_out:
-            parts.append(f"{len(self.left_out)} names of scores left out")
+            count = len(self.left_out)
+            parts.append(f"scores of {count} {'name' if count == 1 else 'names'} left out")
         return "; ".join(parts) or "nothing had to be settled"
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from core.bank import load_bank
 from core.bank.readers import ReadOptions
+from core.cli.app import run as shell_run
 from core.errors import BankError
 from pages.shared import wizard_state
 from pages.shared.wizard_steps import mapping_of
@@ -166,3 +167,15 @@ def test_saving_over_something_is_refused_and_nothing_is_lost(monkeypatch: pytes
 def test_the_edited_table_is_the_mapping() -> None:
     table = pd.DataFrame({"scores": ["a", "b", "c"], "checkpoint": ["x", "(leave out)", "(scores only)"]})
     assert mapping_of(table) == {"a": "x", "b": "", "c": "+"}
+
+
+def test_a_bank_without_tasks_says_why_nothing_can_be_evaluated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = write_run(tmp_path / "run")
+    (run / "tasks.jsonl").unlink()
+    flags = ["--duplicates", "first", "--on-missing", "intersect"]
+    assert shell_run(["bank", "make", str(run), str(tmp_path / "made"), *flags]) == 0
+    test = open_frame(monkeypatch, tmp_path, named=tmp_path / "made").run()
+    assert test.button(key="launch_go").disabled
+    assert "This bank has no task file to evaluate on" in texts(test)
