@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from core.bank import Bank, Split, load_more_scores, replicate_scores, split_noise
+from core.bank import Bank, Split, load_more_scores
 from core.charts import bank as figures
 from core.charts import words
 from core.charts.outcome import Band
 from core.errors import RecipeError
-from core.stats import mean_interval, noise_band
+from core.stats import mean_interval
 from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say, wizard
 from pages.shared.banks import mark_of
+from pages.shared.noise import noise_of
 from pages.shared.recipes import selection_of
 
 
@@ -36,19 +37,8 @@ def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRow
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _noise(_bank: Bank, mark: int, split: str) -> tuple[Band, float] | None:
-    """Where repeated runs of one checkpoint fell, or would, and half the width of that in tasks; None if unknown."""
-    one = _bank.splits[split]
-    found = replicate_scores(one)
-    if found is not None:
-        band = noise_band(found.scores)
-        return Band(band.low, band.high, found.checkpoint, band.runs), band.half_width_tasks
-    known = split_noise(one)
-    if known is None:
-        return None
-    means = np.nanmean(one.scores, axis=1)
-    best, half = int(means.argmax()), known.half_width_tasks / one.samples**0.5
-    low, high = (float(means[best]) + way * half / known.tasks for way in (-1, 1))
-    return Band(max(low, 0.0), min(high, 1.0), _bank.checkpoints[best].id, known.runs, sampled=True), half
+    """As `noise_of`, once a bank."""
+    return noise_of(_bank, split)
 
 
 def protocols_of(split: Split) -> list[str]:

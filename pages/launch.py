@@ -73,9 +73,7 @@ def spec_of(bank: Bank, recipe: Recipe, selection: Selection) -> dict[str, Any]:
         "bank": str(bank.root),
         "recipe": recipe_to_dict(recipe),
         "plan": compile_plan(bank, recipe, selection),
-        "splits": [
-            one for one in st.session_state.get(SPLITS, evaluable_splits(bank)) if one in evaluable_splits(bank)
-        ],
+        "splits": [one for one in st.session_state.get(SPLITS, can) if one in can],
         "protocol": protocol.as_dict(),
         "also_uniform": bool(st.session_state.get(UNIFORM, True)),
     }

@@ -138,3 +138,13 @@ def test_a_bank_with_masked_gaps_opens_on_every_page(monkeypatch: pytest.MonkeyP
     for page in ("recipe.py", "runs.py", "precision.py", "results.py"):
         test.switch_page(page).run()
         assert not test.exception and not test.error
+
+
+def test_samples_give_the_band_where_nothing_was_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [(f"step-{who}", f"t{n}", (n + who + sample) % 2, sample) for who in (1, 2) for n in range(6) for sample in range(2)]  # fmt: skip  # noqa: E501
+    write_csv(tmp_path / "evals" / "s.csv", rows, "checkpoint,task,score,sample")
+    assert run(["bank", "make", str(tmp_path / "evals"), str(tmp_path / "made")]) == 0
+    said = texts(open_frame(monkeypatch, tmp_path, named=tmp_path / "made").run())
+    # Each task's two samples have variance 1/2; six tasks make 3, their mean over two samples 3/2: 1.96 · √1.5 = 2.4.
+    assert "would differ by ± 2.4 tasks (from 2 samples a task, 95 %)" in said
+    assert "worked out from the 2 samples a task (95 %): 0.6 to 5.4 of 6 tasks" in said
