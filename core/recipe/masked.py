@@ -26,6 +26,8 @@ class MaskedSimilarityRows(SimilarityRows):
         self.kind = kind
         self._has = np.isfinite(self.vectors)
         self._filled = np.where(self._has, self.vectors, 0.0)
+        self._ones = self._has.astype(np.float64)
+        self._squares = self._filled**2
         self._zero = np.logical_not(self._filled.any(axis=1))
         self._known = {}
         rows: dict[Similarity, Callable[[int], np.ndarray]] = {
@@ -38,10 +40,9 @@ class MaskedSimilarityRows(SimilarityRows):
 
     def _sums(self, index: int) -> tuple[np.ndarray, ...]:
         """Over common tasks with `index`: their number, Σa, Σb, Σa², Σb², Σab; each of shape (checkpoints,)."""
-        mine, here = self._filled[index], self._has[index].astype(np.float64)
-        has = self._has.astype(np.float64)
-        squares = self._filled**2
-        return has @ here, self._filled @ here, has @ mine, squares @ here, has @ mine**2, self._filled @ mine
+        mine, here = self._filled[index], self._ones[index]
+        rows, ones = self._filled, self._ones
+        return ones @ here, rows @ here, ones @ mine, self._squares @ here, ones @ mine**2, rows @ mine
 
     def _cosine(self, index: int) -> np.ndarray:
         _, _, _, aa, bb, ab = self._sums(index)
