@@ -53,8 +53,8 @@ def refusal(bank: Bank, selection: Selection | None, splits: Sequence[str]) -> s
         return f"No folder of weights at {missing[0]}. Put the checkpoint there, or correct bank.yaml."
     if not evaluable_splits(bank):
         return (
-            "This bank has no task file to evaluate on: name one as `tasks` in bank.yaml. In a shell, "
-            "`python -m core plan` and `python -m core merge` need none."
+            "This bank has no task file to evaluate on: name one under tasks in bank.yaml. In a "
+            "shell, python -m core plan and python -m core merge need none."
         )
     return None if splits else "No split is chosen. Choose at least one under What will run."
 
