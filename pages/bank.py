@@ -5,16 +5,18 @@ Shows measured scores; a bank that was constructed says so before anything else.
 
 from typing import Any
 
+import numpy as np
 import streamlit as st
 
-from core.bank import Bank, Split, load_more_scores, replicate_scores
+from core.bank import Bank, Split, load_more_scores
 from core.charts import bank as figures
 from core.charts import words
 from core.charts.outcome import Band
 from core.errors import RecipeError
-from core.stats import mean_interval, noise_band
-from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say
+from core.stats import mean_interval
+from pages.shared import chart, current_bank, current_recipe, details, is_dark, plain, say, wizard
 from pages.shared.banks import mark_of
+from pages.shared.noise import noise_of
 from pages.shared.recipes import selection_of
 
 
@@ -26,19 +28,17 @@ def _rows(_bank: Bank, mark: int, split: str, at: int) -> tuple[figures.ScoreRow
     if at:
         scores, base, samples = load_more_scores(_bank, one, one.more_scores[at - 1][0])
     every = [*scores, *([base] if base is not None else [])]
-    intervals = [mean_interval(row, one.scenarios) for row in every]
+    has = [np.isfinite(row) for row in every]
+    scenarios = np.array(one.scenarios, dtype=object)
+    intervals = [mean_interval(row[mine], scenarios[mine].tolist()) for row, mine in zip(every, has, strict=True)]
     names = [c.id for c in _bank.checkpoints]
     return figures.score_rows(names, scores, (_bank.base.id, base), intervals), samples
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)
 def _noise(_bank: Bank, mark: int, split: str) -> tuple[Band, float] | None:
-    """Where repeated runs of one checkpoint fell, and half the width of that in tasks."""
-    found = replicate_scores(_bank.splits[split])
-    if found is None:
-        return None
-    band = noise_band(found.scores)
-    return Band(band.low, band.high, found.checkpoint, band.runs), band.half_width_tasks
+    """As `noise_of`, once a bank."""
+    return noise_of(_bank, split)
 
 
 def protocols_of(split: Split) -> list[str]:
@@ -93,7 +93,7 @@ def picks_of(bank: Bank) -> dict[str, int]:
         return {}
 
 
-def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, noise: tuple[float, int] | None) -> None:
+def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, noise: tuple[Band, float] | None) -> None:
     """The bank's name and, in one sentence, what its scores come to."""
     if bank.kind == "illustrative":
         st.warning(
@@ -101,8 +101,11 @@ def headline(bank: Bank, rows: figures.ScoreRows, split: str, samples: int, nois
             "were not measured. Which tasks are solved, and every similarity, are inventions.",
             icon=":material/draw:",
         )
-    st.title(plain(bank.title), anchor=False)
-    sentence = words.bank_sentence(rows, split, samples, noise)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.title(plain(bank.title), anchor=False, width="stretch")
+        wizard.load_button()
+    known = (noise[1], noise[0].runs) if noise else None
+    sentence = words.bank_sentence(rows, split, samples, known, sampled=bool(noise and noise[0].sampled))
     st.markdown(f"{plain(bank.description)} {plain(sentence)}", anchors=False)
 
 
@@ -142,6 +145,9 @@ def heatmap(rows: figures.ScoreRows, split: Split, samples: int, band: Band | No
 
 def main() -> None:
     """Draw the page: the sentence, the heatmap, coverage, and what the user asks about."""
+    if wizard.is_open():
+        wizard.draw()
+        return
     bank, recipe = current_bank(), current_recipe()
     top = st.container()
     default = recipe.split if recipe.split in bank.splits else next(iter(bank.splits))
@@ -151,10 +157,14 @@ def main() -> None:
     noise = _noise(bank, mark, name) if at == 0 else None
     picks = picks_of(bank)
     with top:
-        headline(bank, rows, name, samples, (noise[1], noise[0].runs) if noise else None)
+        headline(bank, rows, name, samples, noise)
     heatmap(rows, split, samples, noise[0] if noise else None, picks)
     if noise:
         st.caption(words.band_sentence(noise[0], len(split.tasks)))
+    elif at == 0:
+        st.caption(plain(words.unknown_noise_sentence(rows, samples)))
+    if split.alignment is not None:
+        st.caption(plain(f"How these scores were made comparable: {split.alignment.sentence}."))
     left, right = st.columns([0.46, 0.54], gap="medium")
     with left:
         details.coverage(rows)

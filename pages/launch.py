@@ -51,6 +51,11 @@ def refusal(bank: Bank, selection: Selection | None, splits: Sequence[str]) -> s
     missing = [str(one.path) for one in members_of(bank, selection) if one.path is not None and not one.path.is_dir()]
     if missing:
         return f"No folder of weights at {missing[0]}. Put the checkpoint there, or correct bank.yaml."
+    if not evaluable_splits(bank):
+        return (
+            "This bank has no task file to evaluate on: name one under tasks in bank.yaml. In a "
+            "shell, python -m core plan and python -m core merge need none."
+        )
     return None if splits else "No split is chosen. Choose at least one under What will run."
 
 
@@ -62,13 +67,13 @@ def members_of(bank: Bank, selection: Selection) -> list[Any]:
 def spec_of(bank: Bank, recipe: Recipe, selection: Selection) -> dict[str, Any]:
     """What the job is asked to do, with the choices of the panel."""
     protocols = protocols_of(bank)
-    chosen = st.session_state.get(PROTOCOL, 0)
+    chosen, can = st.session_state.get(PROTOCOL, 0), evaluable_splits(bank)
     protocol = protocols[chosen if chosen < len(protocols) else 0]
     return {
         "bank": str(bank.root),
         "recipe": recipe_to_dict(recipe),
         "plan": compile_plan(bank, recipe, selection),
-        "splits": [one for one in st.session_state.get(SPLITS, evaluable_splits(bank)) if one in bank.splits],
+        "splits": [one for one in st.session_state.get(SPLITS, can) if one in can],
         "protocol": protocol.as_dict(),
         "also_uniform": bool(st.session_state.get(UNIFORM, True)),
     }
@@ -78,7 +83,8 @@ def button(bank: Bank, recipe: Recipe) -> None:
     """Draw the panel for the live bank and recipe."""
     selection = selection_or_none(bank, recipe)
     with st.container(key="launch", gap="small"):
-        splits = st.session_state.get(SPLITS, evaluable_splits(bank))
+        can = evaluable_splits(bank)
+        splits = [one for one in st.session_state.get(SPLITS, can) if one in can]
         reason = refusal(bank, selection, splits)
         spec = spec_of(bank, recipe, selection) if selection is not None and reason is None else None
         found = _preflight_or_none(bank, selection, recipe.out_dtype, spec) if selection and spec else None
@@ -102,7 +108,7 @@ def button(bank: Bank, recipe: Recipe) -> None:
         if found is not None:
             particulars(found, "launch_preflight")
         _said()
-        if bank.has_weights:
+        if bank.has_weights and can:
             _options(bank)
 
 

@@ -9,12 +9,13 @@ from core.bank.load import (
     load_more_scores,
     replicate_scores,
 )
-from core.bank.model import Bank, Checkpoint, Split
+from core.bank.model import Alignment, Bank, Checkpoint, Split
 from core.bank.noise import split_noise
 from core.bank.scores import SampleRow, iterate_scores, read_scores, scores_of_task
 from core.bank.summary import bank_summary
 
 __all__ = [
+    "Alignment",
     "Bank",
     "Checkpoint",
     "MoreScores",

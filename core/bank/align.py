@@ -8,15 +8,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from core.bank.readers.common import ScoreRow, listed
 from core.bank.readers.score_set import ScoreSet, sample_key
+from core.bank.schema import ProblemKind as Kind
 from core.errors import BankError
 
-Kind = Literal["missing", "order", "duplicated", "prompts", "outside", "unscored", "samples", "limited"]
 DUPLICATES = ("first", "mean")
 OUTSIDE = ("clamp", "mask")
 PROMPTS = ("same", "any")
@@ -54,6 +54,8 @@ class Aligned:
     """What was found before anything was resolved."""
     dropped: tuple[str, ...]
     """Tasks that the choice left out."""
+    kept: tuple[tuple[tuple[float, ...], ...], ...] = ()
+    """The single scores behind each entry, by checkpoint and task; empty where masked or imputed."""
 
 
 def find_problems(scores: ScoreSet) -> list[Problem]:
@@ -171,6 +173,7 @@ def align(
         choices=_choices(choice.strip(), duplicates, outside, prompts, problems),
         problems=problems,
         dropped=tuple(task for task, keep in zip(scores.tasks, whole, strict=True) if not keep),
+        kept=tuple(tuple(tuple(row[one][: int(least[one])]) for one in columns) for row in kept),
     )
 
 

@@ -10,8 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from core.bank.model import Bank, Checkpoint, Split
-from core.bank.schema import BankFile, CheckpointFile, Located, ProtocolFile, SplitFile, parse_bank_yaml
+from core.bank.model import Alignment, Bank, Checkpoint, Split
+from core.bank.schema import (
+    AlignmentFile,
+    BankFile,
+    CheckpointFile,
+    Located,
+    ProtocolFile,
+    SplitFile,
+    parse_bank_yaml,
+)
 from core.bank.scores import iterate_scores, read_task_index
 from core.bank.table import ScoreTable, score_table
 from core.errors import BankError
@@ -36,6 +44,8 @@ class Replicates(NamedTuple):
     checkpoint: str
     scores: np.ndarray
     """float64, shape (seeds, tasks), mean over samples, in order of seed."""
+    samples: int = 1
+    """Fewest samples behind one of them."""
 
 
 def load_bank(path: Path | str) -> Bank:
@@ -152,7 +162,7 @@ def replicate_scores(split: Split) -> Replicates | None:
     if np.isnan(scores).any():
         seed, task = (int(part) for part in np.argwhere(np.isnan(scores))[0])
         raise BankError(f"{path}: missing score of task '{split.tasks[task]}' under seed {seeds[seed]}.")
-    return Replicates(names[0], scores)
+    return Replicates(names[0], scores, min(map(len, cells.values())))
 
 
 def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[str], base: str) -> Split:
@@ -161,7 +171,8 @@ def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[st
     tasks_path = _file(one.tasks, located, (*at, "tasks")) if one.tasks is not None else None
     index = read_task_index(tasks_path) if tasks_path else None
     protocol = _protocol(one.protocol)
-    table = _bank_table(scores_path, checkpoints, base, index[0] if index else None, protocol)
+    masked = one.alignment is not None and any(each.choice == "mask" for each in one.alignment.problems)
+    table = _bank_table(scores_path, checkpoints, base, index[0] if index else None, protocol, gaps=masked)
     main = _more_scores(table)
     more = tuple(
         (Protocol(**m.protocol.model_dump()), _file(m.path, located, (*at, "more_scores", index, "path")))
@@ -179,14 +190,21 @@ def _split(name: str, one: SplitFile, located: Located, checkpoints: Sequence[st
         scores_path=scores_path,
         more_scores=more,
         replicates_path=_file(one.replicates, located, (*at, "replicates")) if one.replicates else None,
+        alignment=_alignment(one.alignment),
     )
 
 
 def _bank_table(
-    path: Path, checkpoints: Sequence[str], base: str, tasks: Sequence[str] | None, protocol: Protocol | None
+    path: Path,
+    checkpoints: Sequence[str],
+    base: str,
+    tasks: Sequence[str] | None,
+    protocol: Protocol | None,
+    *,
+    gaps: bool = False,
 ) -> ScoreTable:
     """The checkpoints' scores with the base's, which may be absent, as the last row."""
-    table = score_table(path, [*checkpoints, base], tasks, optional=[base])
+    table = score_table(path, [*checkpoints, base], tasks, optional=[base], gaps=gaps)
     if protocol is not None and table.samples != protocol.samples:
         raise BankError(
             f"{path}: has {table.samples} samples a task, but its protocol in {BANK_FILE} says {protocol.samples}. "
@@ -202,6 +220,13 @@ def _more_scores(table: ScoreTable) -> MoreScores:
 
 def _protocol(one: ProtocolFile | None) -> Protocol | None:
     return Protocol(**one.model_dump()) if one else None
+
+
+def _alignment(one: AlignmentFile | None) -> Alignment | None:
+    if one is None:
+        return None
+    problems = tuple((each.kind, each.checkpoints, each.tasks, each.choice) for each in one.problems)
+    return Alignment(**{**dict(one), "problems": problems})
 
 
 def _checkpoint(one: CheckpointFile, located: Located, at: tuple[str | int, ...]) -> Checkpoint:
@@ -262,8 +287,13 @@ def _score_warnings(ids: Sequence[str], splits: dict[str, Split]) -> list[str]:
         scores = split.scores
         warnings.extend(
             f"{name}: checkpoint {ids[int(row)]} scores 0 on every task; its similarity to every other is taken as 0."
-            for row in np.flatnonzero(~scores.any(axis=1))
+            for row in np.flatnonzero(~np.nan_to_num(scores).any(axis=1))
         )
+        if gaps := int(np.isnan(scores).sum()):
+            warnings.append(
+                f"{name}: {gaps:,} of {scores.size:,} scores are missing and were masked: means are over the tasks "
+                "that a checkpoint has, similarities over those that both have."
+            )
         constant = int((scores == scores[:1]).all(axis=0).sum())
         if len(ids) > 1 and constant:
             warnings.append(

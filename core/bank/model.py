@@ -23,6 +23,34 @@ class Checkpoint:
     """Absolute folder of the weights; None where the bank has scores only."""
 
 
+@dataclass(frozen=True)
+class Alignment:
+    """How scores that did not fit each other were made comparable, as bank.yaml keeps it."""
+
+    problems: tuple[tuple[str, int, int, str], ...]
+    """Kind, checkpoints that had it, tasks it was about, and the choice that settled it."""
+    tasks_found: int
+    tasks_dropped: int = 0
+    dropped: tuple[str, ...] = ()
+    """Ids of dropped tasks; of many, the first."""
+    left_out: tuple[str, ...] = ()
+    """Names in the score files that no checkpoint was matched to."""
+    matched: Mapping[str, str] = field(default_factory=dict)
+    """Names in the score files, where they are not the checkpoint's id."""
+    sources: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The choices and what they cost, such as `missing: intersect; 3 of 60 tasks dropped`."""
+        parts = [f"{kind}: {choice}" for kind, _, _, choice in self.problems]
+        if self.tasks_dropped:
+            parts.append(f"{self.tasks_dropped:,} of {self.tasks_found:,} tasks dropped")
+        if self.left_out:
+            count = len(self.left_out)
+            parts.append(f"scores of {count} {'name' if count == 1 else 'names'} left out")
+        return "; ".join(parts) or "nothing had to be settled"
+
+
 @dataclass(frozen=True, eq=False)
 class Split:
     """One task set and its scores under one protocol."""
@@ -33,7 +61,10 @@ class Split:
     scenarios: tuple[str, ...]
     """Scenario of each task; a task without one is its own scenario."""
     scores: np.ndarray
-    """Behaviour vectors, float64, shape (checkpoints, tasks), mean over samples, in [0, 1]."""
+    """Behaviour vectors, float64, shape (checkpoints, tasks), mean over samples, in [0, 1].
+
+    NaN where a checkpoint has no score, only in a bank whose alignment says that gaps were masked.
+    """
     samples: int
     """Samples behind each entry of `scores`."""
     base_scores: np.ndarray | None
@@ -45,6 +76,8 @@ class Split:
     """Scores of the same tasks under other protocols, as long-form JSONL."""
     replicates_path: Path | None = None
     """Repeated evaluations of one checkpoint (rows differ in `seed`): the run-to-run noise."""
+    alignment: Alignment | None = None
+    """How the scores were made comparable; None where bank.yaml does not say."""
 
     def score_file(self, protocol: Protocol) -> Path | None:
         """The bank's own scores of the split under a protocol, or None where it has none."""

@@ -25,6 +25,8 @@ def _id_text(value: Any) -> Any:
 
 
 Id = Annotated[str, BeforeValidator(_id_text), Field(min_length=1)]
+Count = Annotated[int, Field(ge=0, strict=True)]
+ProblemKind = Literal["missing", "order", "duplicated", "prompts", "outside", "unscored", "samples", "limited"]
 
 
 class _Strict(BaseModel):
@@ -34,58 +36,96 @@ class _Strict(BaseModel):
 class CheckpointFile(_Strict):
     """One entry under `checkpoints`, or `base`."""
 
-    id: Id
-    step: Annotated[int, Field(ge=0, strict=True)] | None = None
-    path: str | None = None
+    id: Annotated[Id, Field(description="Name in the score files; unique in the bank.")]
+    step: Annotated[Count | None, Field(description="Training step.")] = None
+    path: Annotated[
+        str | None, Field(description="Folder of the weights, absolute or inside the bank; none: scores only.")
+    ] = None
 
 
 class ProtocolFile(_Strict):
     """The sampling settings behind a score file; the keys of `core.evals.protocol.Protocol`."""
 
-    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.5
-    samples: Annotated[int, Field(ge=1, strict=True)] = 1
-    seed: Annotated[int, Field(ge=0, strict=True)] = 0
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 32
+    temperature: Annotated[float, Field(ge=0, allow_inf_nan=False, description="Sampling temperature.")] = 0.5
+    samples: Annotated[int, Field(ge=1, strict=True, description="Samples a task.")] = 1
+    seed: Annotated[Count, Field(description="Seed of the sampling.")] = 0
+    dtype: Annotated[Literal["float32", "bfloat16", "float16"], Field(description="What the model was run in.")] = (
+        "float32"
+    )
+    max_new_tokens: Annotated[int, Field(ge=1, strict=True, description="Longest answer.")] = 32
 
 
 class MoreScoresFile(_Strict):
     """Scores of the same tasks under another protocol."""
 
-    path: str
-    protocol: ProtocolFile
+    path: Annotated[str, Field(description="JSONL, as `scores`.")]
+    protocol: Annotated[ProtocolFile, Field(description="How they were sampled.")]
+
+
+class ProblemFile(_Strict):
+    """One kind of problem that was found between the checkpoints' scores, and the choice that settled it."""
+
+    kind: Annotated[ProblemKind, Field(description="What did not fit; each kind is explained below.")]
+    checkpoints: Annotated[Count, Field(description="Checkpoints that had it.")]
+    tasks: Annotated[Count, Field(description="Tasks it was about, over all checkpoints.")]
+    choice: Annotated[str, Field(min_length=1, description="What was done about it, such as `intersect` or `first`.")]
+
+
+class AlignmentFile(_Strict):
+    """How the scores of a split were made comparable; kept so that every recipe can say so."""
+
+    problems: Annotated[tuple[ProblemFile, ...], Field(description="What did not fit, each kind with its choice.")] = ()
+    tasks_found: Annotated[Count, Field(description="Tasks that any checkpoint had a score of.")]
+    tasks_dropped: Annotated[Count, Field(description="Tasks that the choices left out.")] = 0
+    dropped: Annotated[tuple[Id, ...], Field(description="Their ids; of many, the first.")] = ()
+    left_out: Annotated[tuple[Id, ...], Field(description="Names of scores that no checkpoint was matched to.")] = ()
+    matched: Annotated[
+        dict[Id, Id], Field(description="Names in the score files, where they are not the checkpoint's id.")
+    ] = Field(default_factory=dict)
+    sources: Annotated[tuple[str, ...], Field(description="Files the scores came from; of many, the first.")] = ()
 
 
 class SplitFile(_Strict):
     """One task set and where its scores are."""
 
-    scores: str
-    tasks: str | None = None
-    protocol: ProtocolFile | None = None
-    more_scores: tuple[MoreScoresFile, ...] = ()
-    replicates: str | None = None
+    scores: Annotated[str, Field(description="JSONL, a row a sample: `checkpoint, task, score`, see below.")]
+    tasks: Annotated[str | None, Field(description="JSONL, a row a task: `id, scenario, prompt, target, scorer`.")] = (
+        None
+    )
+    protocol: Annotated[ProtocolFile | None, Field(description="How the scores were sampled.")] = None
+    more_scores: Annotated[
+        tuple[MoreScoresFile, ...], Field(description="The same tasks scored under other protocols.")
+    ] = ()
+    replicates: Annotated[
+        str | None, Field(description="JSONL: repeated evaluations of one checkpoint, whose rows differ in `seed`.")
+    ] = None
+    alignment: Annotated[AlignmentFile | None, Field(description="How scores that did not fit were settled.")] = None
 
 
 class FactFile(_Strict):
     """A statement to show beside the scores."""
 
-    label: str
-    value: str | int | float
-    source: str | None = None
+    label: Annotated[str, Field(description="What it is about.")]
+    value: Annotated[str | int | float, Field(description="What it says.")]
+    source: Annotated[str | None, Field(description="Where it is from.")] = None
 
 
 class BankFile(_Strict):
     """The whole of a `bank.yaml`."""
 
-    name: Id
-    title: str | None = None
-    description: str = ""
-    kind: Literal["measured", "illustrative"] = "measured"
-    base: CheckpointFile
-    checkpoints: Annotated[tuple[CheckpointFile, ...], Field(min_length=1)]
-    splits: Annotated[dict[Id, SplitFile], Field(min_length=1)]
-    facts: tuple[FactFile, ...] = ()
-    notes: str = ""
+    name: Annotated[Id, Field(description="A short name; used for files and runs.")]
+    title: Annotated[str | None, Field(description="Heading of the Bank page; the name where there is none.")] = None
+    description: Annotated[str, Field(description="One sentence under the heading.")] = ""
+    kind: Annotated[
+        Literal["measured", "illustrative"], Field(description="Whether the scores were measured or made up.")
+    ] = "measured"
+    base: Annotated[CheckpointFile, Field(description="What the checkpoints were trained from.")]
+    checkpoints: Annotated[
+        tuple[CheckpointFile, ...], Field(min_length=1, description="The pool, in the order of its rows.")
+    ]
+    splits: Annotated[dict[Id, SplitFile], Field(min_length=1, description="Task sets by name, such as dev and test.")]
+    facts: Annotated[tuple[FactFile, ...], Field(description="Statements to show beside the scores.")] = ()
+    notes: Annotated[str, Field(description="Anything else worth keeping.")] = ""
 
 
 class Located:
@@ -224,4 +264,8 @@ def _model_at(loc: Sequence[str | int]) -> type[BaseModel]:
         return FactFile
     if loc[-1] == "protocol":
         return ProtocolFile
+    if "problems" in loc:
+        return ProblemFile
+    if loc[-1] == "alignment":
+        return AlignmentFile
     return MoreScoresFile if "more_scores" in loc else SplitFile

@@ -23,7 +23,7 @@ class ScoreTable(NamedTuple):
     """Means of a score file, with the tasks that are its columns."""
 
     means: np.ndarray
-    """float64, shape (checkpoints, tasks), mean over samples and seeds."""
+    """float64, shape (checkpoints, tasks), mean over samples and seeds; NaN in gaps."""
     samples: int
     """Samples behind every entry."""
     present: np.ndarray
@@ -34,12 +34,18 @@ class ScoreTable(NamedTuple):
 
 
 def score_table(
-    path: Path, checkpoints: Sequence[str], tasks: Sequence[str] | None, *, optional: Sequence[str] = ()
+    path: Path,
+    checkpoints: Sequence[str],
+    tasks: Sequence[str] | None,
+    *,
+    optional: Sequence[str] = (),
+    gaps: bool = False,
 ) -> ScoreTable:
     """Mean score of every checkpoint on every task, over samples and seeds.
 
     `tasks` gives the columns; None takes them from the rows, in first-seen order. `checkpoints` lists
-    the rows of the result; those also in `optional` may be absent altogether. The order of the file
+    the rows of the result; those also in `optional` may be absent altogether. With `gaps`, a checkpoint may lack some
+    tasks, whose means are NaN. The order of the file
     does not matter otherwise. Raises BankError naming checkpoint, task, file and line for an unknown or
     missing checkpoint or task, a duplicated score (same checkpoint, task, sample and seed), a missing
     score, or a checkpoint and task with fewer samples than the rest.
@@ -53,11 +59,12 @@ def score_table(
     counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape)
     present: np.ndarray = np.asarray(counts.any(axis=1))
     required: np.ndarray = np.array([one not in optional for one in checkpoints]) | present
-    samples = _even_samples(counts, required, path, checkpoints, tasks)
+    judged = np.where(gaps & (counts == 0) & present[:, None], counts.max(initial=0), counts)
+    samples = _even_samples(judged, required, path, checkpoints, tasks)
     # Summed in sorted order, so that a shuffled file gives the same bits.
     sums = np.bincount(flat[order], weights=columns.score[order], minlength=shape[0] * shape[1]).reshape(shape)
     means = np.full(shape, np.nan)
-    means[present] = sums[present] / counts[present]
+    np.divide(sums, counts, out=means, where=counts > 0)
     return ScoreTable(means, samples, present, tasks, tuple(columns.scenario.values()))
 
 

@@ -49,6 +49,11 @@ class ScoreRows:
     has_base: bool
     """True when the last row is the base."""
 
+    @property
+    def scored(self) -> list[int]:
+        """Tasks behind each row's mean."""
+        return [int(one) for one in np.isfinite(self.scores).sum(axis=1)]
+
 
 def score_rows(
     names: Sequence[str],
@@ -160,7 +165,8 @@ def clicked(points: Sequence[Mapping[str, Any]]) -> tuple[str | None, str | None
 
 def _layout(rows: ScoreRows, y: np.ndarray, samples: int, dark: bool) -> dict[str, Any]:
     colours, tasks = ink(dark), rows.scores.shape[1]
-    labels = [f"{round(m * tasks)}/{tasks}" if samples == 1 else f"{m:.3f}" for m in rows.means]
+    scored = rows.scored
+    labels = [f"{round(m * n)}/{n}" if samples == 1 else f"{m:.3f}" for m, n in zip(rows.means, scored, strict=True)]
     span = [float(np.nanmin(rows.low)) - 0.02, float(np.nanmax(rows.high)) + 0.02]
     down = {"range": [y[-1] + 0.55, -0.55], "tickvals": list(y), "showgrid": False, "fixedrange": True}
     dense = len(rows.names) > DENSE
@@ -365,13 +371,12 @@ def coverage_bars(found: Coverage, *, dark: bool) -> go.Figure:
 
 def score_table(rows: ScoreRows, picks: Mapping[str, int], samples: int) -> pd.DataFrame:
     """The means beside the heatmap, as a table."""
-    tasks = rows.scores.shape[1]
     return pd.DataFrame(
         {
             "checkpoint": rows.names,
             "pick": [str(picks[name]) if name in picks else "" for name in rows.names],
             "mean score": np.round(rows.means, 4),
-            "solved": [f"{m * tasks:.4g} of {tasks}" for m in rows.means],
+            "solved": [f"{m * n:.4g} of {n}" for m, n in zip(rows.means, rows.scored, strict=True)],
             "95 % low": np.round(rows.low, 4),
             "95 % high": np.round(rows.high, 4),
             "samples a task": samples,

@@ -32,12 +32,14 @@ class Standing:
 
 @dataclass(frozen=True)
 class Band:
-    """Where repeated runs of one checkpoint fell: means in [0, 1], central 95 %."""
+    """Where repeated runs of one checkpoint fell, or would fall: means in [0, 1], central 95 %."""
 
     low: float
     high: float
     checkpoint: str
     runs: int
+    sampled: bool = False
+    """True where nothing was run again: worked out from `runs` samples a task."""
 
 
 @dataclass(frozen=True)

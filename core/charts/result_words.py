@@ -98,13 +98,19 @@ def reading_note(panels: Sequence[Panel]) -> str:
     for panel in bands[:1]:
         band = panel.band
         assert band is not None
-        said += f" The grey band is where {band.runs} repeated runs of one checkpoint, {band.checkpoint}, fell (95 %)."
+        fell = f"{band.runs} repeated runs of one checkpoint, {band.checkpoint}, fell"
+        if band.sampled:
+            fell = f"another run of {band.checkpoint} would fall, going by its {band.runs} samples a task"
+        said += f" The grey band is where {fell} (95 %)."
     if not bands:
-        said += " No noise band: this bank has no repeated runs under this protocol, or has changed since this run."
+        said += (
+            " No noise band: this bank has neither repeated runs nor several samples a task under this protocol, or "
+            "has changed since this run."
+        )
     if not any(one.role == "single" for panel in panels for one in panel.standings):
         said += (
-            " The other single checkpoints are not shown: the bank has no scores of them under this protocol, or has "
-            "changed since this run."
+            " The other single checkpoints are not shown: the bank has no scores of them under this protocol, or "
+            "has changed since this run."
         )
     return said
 

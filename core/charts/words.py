@@ -3,6 +3,7 @@
 Takes what the figures take; gives plain text (headlines, alternatives for screen readers).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 from core.charts.bank import Coverage, ScoreRows
@@ -10,6 +11,7 @@ from core.charts.mmr import Interval, switch_points
 from core.charts.outcome import Band
 from core.recipe.mmr import Step
 from core.recipe.select import Selection
+from core.stats.noise import evaluations_to_tell, runs_to_know_noise
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -47,20 +49,30 @@ def solved(mean: float, tasks: int, samples: int) -> str:
     return f"{mean * tasks:.1f} of {tasks}"
 
 
-def bank_sentence(rows: ScoreRows, split: str, samples: int, noise: tuple[float, int] | None) -> str:
-    """What a bank's scores come to: best, worst, base and the run-to-run noise (half width in tasks, runs)."""
+def bank_sentence(
+    rows: ScoreRows, split: str, samples: int, noise: tuple[float, int] | None, *, sampled: bool = False
+) -> str:
+    """What a bank's scores come to: best, worst, base and the run-to-run noise (half width in tasks, runs).
+
+    `sampled` says that the noise was worked out from samples of one run, as many as its runs.
+    """
     pool = len(rows.names) - rows.has_base
-    tasks = rows.scores.shape[1]
+    tasks, each = rows.scores.shape[1], rows.scored
     best, worst = int(rows.means[:pool].argmax()), int(rows.means[:pool].argmin())
     ties = [rows.names[i] for i in range(pool) if abs(rows.means[i] - rows.means[best]) < 1e-12]
     said = f"The best of {counted(pool, 'checkpoint')}, {listed(ties, 4)}, {'solves' if len(ties) == 1 else 'solve'} "
-    said += f"{solved(rows.means[best], tasks, samples)} {split} tasks"
+    said += f"{solved(rows.means[best], each[best], samples)} {split} tasks"
     if pool > 1:
-        said += f"; the weakest, {rows.names[worst]}, {solved(rows.means[worst], tasks, samples)}"
+        said += f"; the weakest, {rows.names[worst]}, {solved(rows.means[worst], each[worst], samples)}"
     if rows.has_base:
-        said += f"; the base {solved(rows.means[-1], tasks, samples)}"
+        said += f"; the base {solved(rows.means[-1], each[-1], samples)}"
+    if min(each) < tasks:
+        missing = sum(tasks - one for one in each)
+        said += f"; {missing:,} {'score is' if missing == 1 else 'scores are'} missing"
     if noise:
-        said += f". Repeated runs of one checkpoint differ by ± {noise[0]:.1f} tasks ({noise[1]} runs, 95 %)"
+        basis = f"from {noise[1]} samples a task" if sampled else f"{noise[1]} runs"
+        verb = "would differ" if sampled else "differ"
+        said += f". Repeated runs of one checkpoint {verb} by ± {noise[0]:.1f} tasks ({basis}, 95 %)"
     return said + "."
 
 
@@ -80,11 +92,37 @@ def coverage_sentence(found: Coverage) -> str:
 
 
 def band_sentence(band: Band, tasks: int) -> str:
-    """Where repeated runs of one checkpoint fell."""
+    """Where repeated runs of one checkpoint fell, or would fall."""
+    if band.sampled:
+        return (
+            f"The grey band is where another run of {band.checkpoint} would fall, worked out from the {band.runs} "
+            f"samples a task (95 %): {band.low * tasks:.1f} to {band.high * tasks:.1f} of {tasks} tasks. What moves a "
+            "whole run, such as another machine, is not in it."
+        )
     return (
         f"The grey band is where {band.runs} runs of {band.checkpoint} with different seeds fell (central 95 %): "
         f"{band.low * tasks:.1f} to {band.high * tasks:.1f} of {tasks} tasks."
     )
+
+
+def unknown_noise_sentence(rows: ScoreRows, samples: int) -> str:
+    """What is not known without repeated evaluations, and how many would tell the two best apart."""
+    pool = len(rows.names) - rows.has_base
+    start = (
+        "The run-to-run noise is unknown: no checkpoint was evaluated twice. "
+        f"{number(runs_to_know_noise()).capitalize()} runs of one checkpoint with other seeds would give its size to "
+        "within half of it"
+    )
+    if pool < 2:
+        return f"{start}."
+    first, second = (int(one) for one in (-rows.means[:pool]).argsort(kind="stable")[:2])
+    tasks = min(rows.scored[first], rows.scored[second])
+    means = float(rows.means[first]), float(rows.means[second])
+    needed = math.ceil(evaluations_to_tell(*means, tasks) / samples)
+    apart = abs(means[0] - means[1]) * tasks
+    gap = f"{apart:.1f} tasks" if apart > 1e-9 else "one task"
+    names = f"{rows.names[first]} and {rows.names[second]}"
+    return f"{start}; at most {counted(needed, 'run')} of each would tell {names} apart, if they truly are {gap} apart."
 
 
 def picks_headline(chosen: Selection) -> str:

@@ -1,6 +1,6 @@
 """`bank show`, `select` and `plan`: look at a pool, choose from it, and write the merge down.
 
-Reads banks and prints; merges nothing.
+Reads banks and prints; merges nothing. `bank discover` and `bank make` are in `new_bank.py`.
 """
 
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from core.bank import bank_summary, load_bank
+from core.cli import new_bank
 from core.cli.options import BankArgument, JsonOption, join, with_knobs
 from core.cli.output import emit, note, table
 from core.errors import RunError
@@ -16,7 +17,7 @@ from core.files import write_atomically
 from core.recipe import Recipe, compile_plan, select
 
 PICKING = ("lam", "k", "tau", "weighting", "similarity", "split", "pin", "ban")
-group = typer.Typer(help="Look at a bank.", invoke_without_command=True, rich_markup_mode=None)
+group = typer.Typer(help="Look at a bank, or make one.", invoke_without_command=True, rich_markup_mode=None)
 
 
 @group.callback()
@@ -28,6 +29,7 @@ def no_command(context: typer.Context) -> None:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
+    new_bank.add_to(group)
     app.add_typer(group, name="bank")
     app.command("select", epilog="Example: python -m core select data/s3_card --lambda 0.7 --k 5 --tau 0.02")(choose)
     app.command("plan", epilog="Example: python -m core plan data/rl_only --lambda 0.7 --k 5 > config.yml")(plan)

@@ -71,5 +71,8 @@ def _noise(folder: Path, split: str) -> NoiseBand:
         raise InputError(f"{bank.name}: expected one of the splits {', '.join(bank.splits)}, found '{split}'.")
     found = split_noise(bank.splits[split])
     if found is None:
-        raise InputError(f"{bank.name}: split '{split}' names no `replicates`, so its run-to-run noise is unknown.")
+        raise InputError(
+            f"{bank.name}: split '{split}' names no `replicates` and has one sample a task, so its run-to-run noise is "
+            "unknown."
+        )
     return found

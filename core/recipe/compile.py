@@ -103,6 +103,9 @@ def _comments(bank: Bank, recipe: Recipe, models: Sequence[Checkpoint]) -> list[
         f"# Mergescope: bank {_one_line(bank.name)}, split {_one_line(recipe.split)}",
         f"# MMR λ={recipe.lam:g} K={recipe.k} {recipe.similarity}, {weights}",
     ]
+    alignment = bank.splits[recipe.split].alignment
+    if alignment is not None:
+        lines.append(f"# scores aligned: {_one_line(alignment.sentence)}")
     for word, ids in (("pinned", recipe.pin), ("banned", recipe.ban)):
         if ids:
             lines.append(f"# {word}: {_one_line(', '.join(ids))}")

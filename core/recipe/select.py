@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from core.bank.model import Bank, Split
+from core.recipe.masked import MaskedSimilarityRows
 from core.recipe.mmr import MmrTrace, mmr
 from core.recipe.model import Recipe, Similarity
 from core.recipe.similarity import SimilarityRows
@@ -79,15 +80,16 @@ class Selection:
 
 
 def relevances(split: Split) -> np.ndarray:
-    """q of every checkpoint: mean of its behaviour vector, float64, shape (checkpoints,)."""
-    return split.scores.mean(axis=1)
+    """q of every checkpoint: mean of its behaviour vector over the tasks it has, float64, shape (checkpoints,)."""
+    return np.nanmean(split.scores, axis=1) if np.isnan(split.scores).any() else split.scores.mean(axis=1)
 
 
 def similarity_rows(split: Split, kind: Similarity) -> SimilarityRows:
     """Rows of the split's similarity matrix, computed when asked for and then kept."""
     by_kind = _ROWS.setdefault(split, {})
     if kind not in by_kind:
-        by_kind[kind] = SimilarityRows(split.scores, kind)
+        rows = MaskedSimilarityRows if np.isnan(split.scores).any() else SimilarityRows
+        by_kind[kind] = rows(split.scores, kind)
     return by_kind[kind]
 
 

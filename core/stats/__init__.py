@@ -4,7 +4,7 @@ from core.stats.compare import Comparison, Verdict, compare, compare_files
 from core.stats.differences import PairedDifference, paired_difference
 from core.stats.family import Family, Holm, Member, compare_family, holm, judge_family
 from core.stats.intervals import Interval, difference_interval, mean_interval, wilson_interval
-from core.stats.noise import NoiseBand, noise_band
+from core.stats.noise import NoiseBand, evaluations_to_tell, noise_band, runs_to_know_noise, sample_noise
 from core.stats.optimism import Optimism, choice_warning, selection_optimism
 from core.stats.paired import detectable_by_mcnemar, mcnemar, mcnemar_power, sign_flip
 from core.stats.passk import Completion, GroupScore, group_scores, mean_at_n, pass_at_k, scenario_completion
@@ -33,6 +33,7 @@ __all__ = [
     "compare_files",
     "detectable_by_mcnemar",
     "difference_interval",
+    "evaluations_to_tell",
     "group_scores",
     "holm",
     "judge_family",
@@ -46,6 +47,8 @@ __all__ = [
     "power_by_mean",
     "protocol_differences",
     "read_samples",
+    "runs_to_know_noise",
+    "sample_noise",
     "scenario_completion",
     "selection_optimism",
     "settling",

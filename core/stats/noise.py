@@ -1,6 +1,7 @@
-"""Run-to-run noise, from repeated evaluations of one model that differ in their seed only.
+"""Run-to-run noise, from repeated evaluations of one model, or from the samples of one evaluation.
 
-Takes an array of scores (runs, tasks); gives the band that one run, or a difference of two, falls in.
+Takes an array of scores (runs, tasks) or (models, tasks, samples); gives the band that one run, or a difference of two,
+falls in; where nothing was repeated, how many evaluations would tell.
 """
 
 import math
@@ -32,6 +33,8 @@ class NoiseBand:
     tasks: int
     samples: int = 1
     """Samples a task behind each run."""
+    models: int = 1
+    """Models that it is pooled over; more than one where it comes from the samples of one evaluation."""
 
     def difference_half_width(self, samples_a: float = 1, samples_b: float = 1) -> float:
         """Half-width, in tasks, of the 95 % band of a difference of two runs of one model.
@@ -66,6 +69,62 @@ def noise_band(replicates: np.ndarray, *, samples: int = 1) -> NoiseBand:
         tasks=tasks,
         samples=samples,
     )
+
+
+def sample_noise(samples: np.ndarray) -> NoiseBand:
+    """The noise of one run of one sample a task, from `samples`, scores in [0, 1], shape (models, tasks, samples).
+
+    Samples of a task are independent draws, so the variance of a run's total is the sum of the tasks' variances
+    (n − 1), here the mean of it over the models; the band is normal around the models' mean. NaN marks tasks that
+    a model lacks. What would move a whole run, such as another machine, is not in it. Raises InputError for fewer than
+    two samples.
+    """
+    scores = np.asarray(samples, dtype=np.float64)
+    if scores.ndim != 3 or scores.shape[2] < 2 or not scores.size or not np.isfinite(scores).any():
+        raise InputError(f"noise from samples needs (models, tasks, two or more samples), found shape {scores.shape}.")
+    models, tasks, count = scores.shape
+    has = np.isfinite(scores).all(axis=2)
+    cells = scores[has]
+    # Where a model lacks tasks, the others stand for them.
+    share = tasks / (has.sum() / models)
+    sd = math.sqrt(float(cells.var(axis=1, ddof=1).sum()) / models * share)
+    total = float(cells.mean(axis=1).sum()) / models * share
+    half = NormalDist().inv_cdf(0.975) * sd
+    differ = sum(int((cells[:, one, None] != cells[:, one + 1 :]).sum()) for one in range(count - 1))
+    return NoiseBand(
+        mean_tasks=total,
+        sd_tasks=sd,
+        half_width_tasks=half,
+        flip_rate=differ / (count * (count - 1) / 2) / len(cells),
+        runs=count,
+        low=max(0.0, (total - half) / tasks),
+        high=min(1.0, (total + half) / tasks),
+        tasks=tasks,
+        models=models,
+    )
+
+
+def evaluations_to_tell(one: float, other: float, tasks: int) -> int:
+    """Evaluations of each of two models that are enough to tell them apart, were their true means as given.
+
+    `one` and `other` are means in [0, 1] over `tasks`. Solves z·√((p₁(1−p₁) + p₂(1−p₂)) / (n·tasks)) ≤ |p₁ − p₂| for n,
+    at least 1: an upper bound, since tasks of unequal difficulty vary less than equal ones. Equal means count as one
+    task apart.
+    """
+    if tasks < 1 or not (0 <= one <= 1 and 0 <= other <= 1):
+        raise InputError(f"expected two means in [0, 1] over one or more tasks, found {one}, {other}, {tasks}.")
+    apart = max(abs(one - other), 1 / tasks)
+    z = NormalDist().inv_cdf(0.975)
+    needed = z**2 * (one * (1 - one) + other * (1 - other)) / (tasks * apart**2)
+    return max(1, math.ceil(needed - 1e-9))
+
+
+def runs_to_know_noise(within: float = 0.5) -> int:
+    """Runs of one model that give its standard deviation to `within` of itself, with 95 % confidence.
+
+    The relative standard error of a standard deviation of n normal values is about 1/√(2(n − 1)).
+    """
+    return math.ceil((NormalDist().inv_cdf(0.975) / within) ** 2 / 2 + 1)
 
 
 def _flip_rate(scores: np.ndarray) -> float:

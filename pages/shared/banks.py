@@ -1,8 +1,8 @@
 """Which banks there are and which one is live, read once per change on disk.
 
-Banks come from `data/`, from MERGESCOPE_BANK (a path, or several joined by the system's path
-separator) and from `?bank=`, which may name a folder below the working folder or below one of
-MERGESCOPE_ROOTS. Knows nothing about recipes.
+Banks come from `data/`, from `banks/` of the working folder, from MERGESCOPE_BANK (a path, or several
+joined by the system's path separator) and from `?bank=`, which may name a folder below the working
+folder or below one of MERGESCOPE_ROOTS. Knows nothing about recipes.
 """
 
 import os
@@ -20,6 +20,8 @@ from core.files import is_inside
 
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "data"
+MADE = Path("banks")
+"""Below the working folder: where the wizard puts new banks."""
 KEY = "bank"
 MAX_ASKED = 8
 FileStamp = tuple[int, int]
@@ -30,6 +32,7 @@ _NUMBERS = count()
 @st.cache_data(max_entries=4, ttl="10s", show_spinner=False)
 def _on_disk(bundled: str, named: str) -> dict[str, Path]:
     found = {path.name: path for path in list_banks([Path(bundled)])}
+    found |= {str(path): path for path in list_banks([MADE])}
     for one in filter(None, named.split(os.pathsep)):
         path = Path(one).expanduser()
         found[_label(path)] = path
@@ -44,7 +47,7 @@ def _label(path: Path) -> str:
 def known_banks() -> dict[str, Path]:
     """Every bank the selector offers, label to folder; those named by the user come first."""
     found = _on_disk(str(BUNDLED), os.environ.get("MERGESCOPE_BANK", ""))
-    bundled = {label: path for label, path in found.items() if path.parent == BUNDLED}
+    bundled = {label: path for label, path in found.items() if path.parent in (BUNDLED, MADE)}
     named = {label: path for label, path in found.items() if label not in bundled}
     asked = {label: Path(label) for label in st.session_state.get("asked_banks", ())}
     return {**named, **bundled, **{label: path for label, path in asked.items() if label not in found}}
@@ -68,6 +71,15 @@ def remember_asked() -> str | None:
         return f"The link asks for the bank “{asked[:80]}”, but no folder of that name holds a bank.yaml."
     st.session_state["asked_banks"] = [*st.session_state.get("asked_banks", ()), asked][-MAX_ASKED:]
     return None
+
+
+def open_bank(path: Path) -> None:
+    """Make a bank the live one; only from a callback, before the selector is drawn."""
+    _on_disk.clear()
+    label = str(path)
+    if label not in known_banks():
+        st.session_state["asked_banks"] = [*st.session_state.get("asked_banks", ()), label][-MAX_ASKED:]
+    st.session_state[KEY] = label
 
 
 def allowed_roots() -> list[Path]:
@@ -133,7 +145,8 @@ def current_bank() -> Bank:
     if not known:
         st.info(
             "No bank was found. Build the bundled ones with `make data`, or start with "
-            "`streamlit run app.py -- --bank FOLDER`, where FOLDER holds a bank.yaml."
+            "`streamlit run app.py -- --bank FOLDER`, where FOLDER holds a bank.yaml. "
+            "`python -m core bank make RUNS FOLDER` makes one from checkpoints and score files."
         )
         st.stop()
     path = known.get(st.session_state.get(KEY, ""), next(iter(known.values())))

@@ -57,7 +57,7 @@ def _about(one: Checkpoint, bank: Bank, rows: figures.ScoreRows, picks: dict[str
     said: list[tuple[str, str]] = []
     if one.id in rows.names:
         at = rows.names.index(one.id)
-        interval = f"95 % interval {rows.low[at]:.3f} to {rows.high[at]:.3f}, n = {rows.scores.shape[1]} tasks"
+        interval = f"95 % interval {rows.low[at]:.3f} to {rows.high[at]:.3f}, n = {rows.scored[at]} tasks"
         said.append(("Mean score", f"{rows.means[at]:.4f} ({interval})"))
     if one.id == bank.base.id:
         said.append(("Role", "the base: what every checkpoint was trained from"))

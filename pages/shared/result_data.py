@@ -9,13 +9,14 @@ from typing import Any
 
 import streamlit as st
 
-from core.bank import Bank, SampleRow, iterate_scores, read_scores, replicate_scores, split_noise
+from core.bank import Bank, SampleRow, iterate_scores, read_scores, split_noise
 from core.charts.outcome import Band, Panel, Role, Scores, standings
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
-from core.stats import compare, mean_interval, noise_band
+from core.stats import compare, mean_interval
 from pages.shared.banks import FileStamp, file_stamp, mark_of, read_bank
 from pages.shared.details import tasks_of
+from pages.shared.noise import noise_of
 
 NAMES: dict[str, str] = {"merge": "merge", "uniform": "uniform mean", "best_single": "best single", "base": "base"}
 """Keys of a job's result to the words on screen."""
@@ -132,11 +133,8 @@ def scenarios_of(job: Any, split: str) -> dict[str, str]:
 def _band(bank: Bank | None, split: str, protocol: Protocol) -> Band | None:
     if bank is None or split not in bank.splits or bank.splits[split].protocol != protocol:
         return None
-    found = replicate_scores(bank.splits[split])
-    if found is None:
-        return None
-    band = noise_band(found.scores)
-    return Band(band.low, band.high, found.checkpoint, band.runs)
+    found = noise_of(bank, split)
+    return found[0] if found else None
 
 
 def task_of(job: Any, split: str, task: str) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from core.cli.app import run
 from tests.page.made_bank import open_frame, texts, write_bank
+from tests.unit.bank.found_folder import write_csv
 
 pytestmark = pytest.mark.page
 
@@ -113,6 +115,7 @@ def test_a_bank_without_replicates_draws_no_band(monkeypatch: pytest.MonkeyPatch
     test = open_frame(monkeypatch, tmp_path, named=bank).run()
     assert not test.exception
     assert "Repeated runs" not in texts(test) and "grey band" not in texts(test)
+    assert "The run-to-run noise is unknown" in texts(test) and "of each would tell" in texts(test)
 
 
 def _frame(test: object, key: str) -> object:
@@ -121,3 +124,27 @@ def _frame(test: object, key: str) -> object:
 
 def _blocks(test: object, kind: str) -> list[object]:
     return list(test.get(kind))  # type: ignore[attr-defined]
+
+
+def test_a_bank_with_masked_gaps_opens_on_every_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [(who, f"t{n}", (n * who) % 3 % 2) for who in (1, 2, 3, 4, 5) for n in range(8) if (who, n) != (3, 7)]
+    write_csv(tmp_path / "evals" / "s.csv", [(f"step-{who}", task, score) for who, task, score in rows])
+    code = run(["bank", "make", str(tmp_path / "evals"), str(tmp_path / "gaps"), "--on-missing", "mask"])
+    assert code == 0
+    test = open_frame(monkeypatch, tmp_path, named=tmp_path / "gaps").run()
+    assert not test.exception and not test.error
+    assert "1 score is missing" in texts(test) and "1 of 40 scores are missing and were masked" in texts(test)
+    assert "How these scores were made comparable: missing: mask." in texts(test)
+    for page in ("recipe.py", "runs.py", "precision.py", "results.py"):
+        test.switch_page(page).run()
+        assert not test.exception and not test.error
+
+
+def test_samples_give_the_band_where_nothing_was_run_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    rows = [(f"step-{who}", f"t{n}", (n + who + sample) % 2, sample) for who in (1, 2) for n in range(6) for sample in range(2)]  # fmt: skip  # noqa: E501
+    write_csv(tmp_path / "evals" / "s.csv", rows, "checkpoint,task,score,sample")
+    assert run(["bank", "make", str(tmp_path / "evals"), str(tmp_path / "made")]) == 0
+    said = texts(open_frame(monkeypatch, tmp_path, named=tmp_path / "made").run())
+    # Each task's two samples have variance 1/2; six tasks make 3, their mean over two samples 3/2: 1.96 · √1.5 = 2.4.
+    assert "would differ by ± 2.4 tasks (from 2 samples a task, 95 %)" in said
+    assert "worked out from the 2 samples a task (95 %): 0.6 to 5.4 of 6 tasks" in said

@@ -50,12 +50,14 @@ def read_scores(
     options: ReadOptions | None = None,
     *,
     roots: Sequence[Path] | None = None,
+    named: bool = True,
 ) -> ScoreSet:
     """Every score in these files, and in all files of these folders.
 
     A checkpoint is named by its file where that says a name, else by its folder or file name. `roots`, where given,
     are the only folders that may be read; links that lead out of them, or out of the folders named, are skipped.
-    A file that is not understood is skipped with a warning. Raises BankError where nothing is, where a file that was
+    A file that is not understood is skipped with a warning, and with `named=False`, which says that the paths come from
+    a search, so is one that is recognised and cannot be used. Raises BankError where nothing is, where a file that was
     named itself is recognised but cannot be used, and for a path that is not there.
     """
     chosen = options or ReadOptions()
@@ -63,7 +65,7 @@ def read_scores(
     if not given:
         raise BankError("expected at least one file or folder with scores, found none.")
     formats = _formats(chosen.format)
-    found = walk(given, roots)
+    found = walk(given, roots, named=named)
     reading = _Reading(formats, chosen)
     for source in found.sources:
         reading.add(source)
@@ -164,6 +166,7 @@ def _score_set(files: Sequence[FileScores], found: Found, reading: _Reading) -> 
     warnings = [warning for one in files for warning in one.warnings]
     if len(formats) > 1:
         warnings.append(f"Files of several formats are read together: {', '.join(formats)}. Name one with --format.")
+    warnings += _overlaps(files)
     skipped = [*found.warnings, *reading.skipped]
     warnings += skipped[:MOST_WARNINGS]
     if len(skipped) > MOST_WARNINGS:
@@ -176,6 +179,21 @@ def _score_set(files: Sequence[FileScores], found: Found, reading: _Reading) -> 
         figures=figures,
         limited={checkpoint: printable("; ".join(dict.fromkeys(several))) for checkpoint, several in limited.items()},
     )
+
+
+def _overlaps(files: Sequence[FileScores]) -> list[str]:
+    """Says where two files score one checkpoint on the same task: repeats, or settings that must not be mixed."""
+    known: dict[str, dict[str, Path]] = {}
+    said: dict[tuple[Path, Path], str] = {}
+    for one in files if len(files) > 1 else ():
+        for row in one.rows:
+            other = known.setdefault(row.checkpoint, {}).setdefault(row.task, one.path)
+            if other is not one.path and (other, one.path) not in said:
+                said[other, one.path] = (
+                    f"{other.name} and {one.path.name} both score {row.checkpoint} on {row.task}: taken as runs of one "
+                    "model. Read one of them where they were made with other settings."
+                )
+    return list(said.values())
 
 
 def _short_names(names: Sequence[str]) -> dict[str, str]:

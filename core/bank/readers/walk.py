@@ -50,10 +50,11 @@ class Found:
         self.sources.append(source)
 
 
-def walk(paths: Sequence[Path], roots: Sequence[Path] | None = None) -> Found:
+def walk(paths: Sequence[Path], roots: Sequence[Path] | None = None, *, named: bool = True) -> Found:
     """Every file that may hold scores: the paths themselves, and what lies in those that are folders.
 
-    `roots`, where given, are the only folders that may be read; else the paths are. Raises BankError for a
+    `roots`, where given, are the only folders that may be read; else the paths are. `named=False` says that the paths
+    were not written by the user, so that a file among them is judged as one of a folder is. Raises BankError for a
     path that does not exist or lies outside, and for a folder with more than 200,000 files. What lies more than 16
     folders deep is skipped with a warning.
     """
@@ -69,7 +70,7 @@ def walk(paths: Sequence[Path], roots: Sequence[Path] | None = None) -> Found:
         if here.is_file():
             # What lies beside a file that the user named may be read with it.
             beside = allowed if roots is not None else (*allowed, here.parent.resolve())
-            found.add(Source(here, beside, given=True, confined=roots is not None))
+            found.add(Source(here, beside, given=named, confined=roots is not None))
         elif here.is_dir():
             _walk_folder(here, allowed, found, confined=roots is not None)
         else:
@@ -95,7 +96,7 @@ def _walk_folder(folder: Path, roots: tuple[Path, ...], found: Found, *, confine
                 elif real not in seen and not entry.name.startswith("."):
                     seen.add(real)
                     folders.append((entry, depth + 1))
-            elif not entry.is_file() or _cannot_hold_scores(entry):
+            elif not entry.is_file() or cannot_hold_scores(entry):
                 found.passed += 1
             else:
                 found.add(Source(entry, roots, confined=confined))
@@ -110,7 +111,8 @@ def _entries(folder: Path, found: Found) -> list[Path]:
         return []
 
 
-def _cannot_hold_scores(path: Path) -> bool:
+def cannot_hold_scores(path: Path) -> bool:
+    """True for a file that by its ending or name is something else."""
     return path.suffix.lower() in NEVER_SCORES or path.name in MODEL_FILES or path.name.startswith(".")
 
 

@@ -24,6 +24,7 @@ from core.bank import (
 )
 from core.errors import BankError
 from core.evals.protocol import Protocol
+from core.recipe import Recipe, compile_plan
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -348,3 +349,29 @@ def test_the_rows_of_one_task_are_those_of_the_whole_file(task: str, tmp_path: P
     path.write_text("\n".join(texts))
     found = scores_of_task(path, task)
     assert len(found) == 2 and found == [row for row in read_scores(path) if row.task == task]
+
+
+ALIGNMENT = {
+    "problems": [{"kind": "missing", "checkpoints": 1, "tasks": 2, "choice": "intersect"}],
+    "tasks_found": 6,
+    "tasks_dropped": 2,
+    "dropped": ["t5", "t6"],
+    "matched": {"run/a": "a"},
+}
+
+
+def test_the_alignment_is_kept_and_said_in_the_plan(folder: Any) -> None:
+    folder.yaml["splits"]["dev"]["alignment"] = ALIGNMENT
+    bank = load_bank(folder.write())
+    kept = bank.splits["dev"].alignment
+    assert kept is not None
+    assert kept.problems == (("missing", 1, 2, "intersect"),)
+    assert (kept.dropped, dict(kept.matched)) == (("t5", "t6"), {"run/a": "a"})
+    assert kept.sentence == "missing: intersect; 2 of 6 tasks dropped"
+    assert "# scores aligned: missing: intersect; 2 of 6 tasks dropped\n" in compile_plan(bank, Recipe(k=2))
+
+
+def test_a_wrong_key_in_the_alignment_is_named_with_its_line(folder: Any) -> None:
+    folder.yaml["splits"]["dev"]["alignment"] = {**ALIGNMENT, "problems": [{"kind": "missing", "choise": "mask"}]}
+    with pytest.raises(BankError, match=r"bank.yaml:\d+: unknown key 'choise' .* Did you mean 'choice'"):
+        load_bank(folder.write())

@@ -131,3 +131,22 @@ def test_light_and_dark_differ_and_text_can_be_read_on_its_ground() -> None:
             wanted = 4.5 if text in (colours.text, colours.muted) else 3.0
             assert (high + 0.05) / (low + 0.05) >= wanted, (dark, text)
     assert figure_template(True) is not figure_template(False)
+
+
+def test_unknown_noise_says_how_many_runs_would_tell() -> None:
+    scores = np.zeros((3, 100))
+    scores[0, :50], scores[1, :60], scores[2, :40] = 1, 1, 1
+    found = bank.score_rows(["a", "b", "c"], scores, ("base", None), [(0.0, 1.0)] * 3)
+    said = words.unknown_noise_sentence(found, 1)
+    assert "Nine runs of one checkpoint" in said
+    assert said.endswith("at most two runs of each would tell b and a apart, if they truly are 10.0 tasks apart.")
+    found.means[:] = 0.5
+    assert "tell a and b apart, if they truly are one task apart." in words.unknown_noise_sentence(found, 1)
+
+
+def test_missing_scores_are_counted_where_means_are_said() -> None:
+    scores = np.array([[1, 1, np.nan, 0], [1, 0, 0, 0]])
+    found = bank.score_rows(["a", "b"], scores, ("base", None), [(0.0, 1.0)] * 2)
+    assert found.scored == [3, 4]
+    said = words.bank_sentence(found, "dev", 1, None)
+    assert "a, solves 2 of 3 dev tasks; the weakest, b, 1 of 4; 1 score is missing." in said
