@@ -121,24 +121,31 @@ def compare(
     unlike = protocol_differences(*protocols) if protocols else ()
     if not across_protocols:
         refuse_different(unlike, names)
+    groups = _groups(clusters, list(a))
+    facts = {"protocol_differences": unlike, **_facts(a, b, groups, seed=seed, noise=noise, names=names)}
+    return Comparison(**facts, sentence=sentence_of(names, **facts))
+
+
+def _facts(
+    a: Scores, b: Scores, groups: list[str] | None, *, seed: int, noise: NoiseBand | None, names: tuple[str, str]
+) -> dict[str, Any]:
+    """The fields of a `Comparison` that follow from the scores."""
     tasks = list(a)
     means = [_means(one, tasks, name) for one, name in zip((a, b), names, strict=True)]
-    pairs = _pairs(a, b, means[1] - means[0], _groups(clusters, tasks))
+    pairs = _pairs(a, b, means[1] - means[0], groups)
     samples = [sum(len(one[task]) for task in tasks) / len(tasks) for one in (a, b)]
     known = _Noise(noise.difference_half_width(*samples) / noise.tasks, noise.runs) if noise else None
     within = (known.half_width / NormalDist().inv_cdf(0.975)) ** 2 if known else None
-    spread = spread_of([a[task] for task in tasks], [b[task] for task in tasks], pairs.groups, within=within)
-    facts = {
+    spread = spread_of([a[task] for task in tasks], [b[task] for task in tasks], groups, within=within)
+    return {
         "samples_a": samples[0],
         "samples_b": samples[1],
         "mean_a": float(means[0].mean()),
         "mean_b": float(means[1].mean()),
         "gained": tuple(task for task, one in zip(tasks, pairs.d, strict=True) if one > 0),
         "lost": tuple(task for task, one in zip(tasks, pairs.d, strict=True) if one < 0),
-        "protocol_differences": unlike,
         **_judged(pairs, seed, known, spread),
     }
-    return Comparison(**facts, sentence=sentence_of(names, **facts))
 
 
 def _judged(pairs: _Pairs, seed: int, noise: _Noise | None, spread: Spread) -> dict[str, Any]:
