@@ -10,6 +10,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from core.merge.config import parse_plan
+from core.preview.compare import compare
+from core.preview.knobs_matter import reach
 from core.preview.sample import read_sample
 
 ELEMENTS = 4096
@@ -25,9 +27,12 @@ def compile_preview() -> None:
             weights = np.linspace(at, 1, ELEMENTS, dtype=np.float32)
             save_file({"w.weight": weights}, folder / model / "model.safetensors")
         text = "merge_method: ties\nbase_model: base\nmodels:\n- model: member\n  parameters: {weight: 1.0}\n"
-        sample = read_sample(parse_plan(text, folder / "config.yml"), budget=4 * ELEMENTS)
+        plan = parse_plan(text, folder / "config.yml")
+        sample = read_sample(plan, budget=4 * ELEMENTS)
         for density in (1.0, 0.5):
             sample.estimate([1.0], [density])
+        compare(sample, plan, [plan])
+        reach(sample, plan, alike=[0])
 
 
 if __name__ == "__main__":

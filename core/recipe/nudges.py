@@ -39,10 +39,8 @@ def nudges(bank: Bank, recipe: Recipe) -> tuple[Nudge, ...]:
             for tau in ((recipe.tau / 2, recipe.tau * 2) if recipe.weighting == "softmax" else ())
         ),
         _weighting(recipe),
-        *(
-            Nudge(name, f"{name} {now:g} → {now / 2:g}", replace(recipe, **{name: now / 2}))
-            for name, now in (("density", recipe.density), ("scale", recipe.scale))
-        ),
+        Nudge("density", _halved("density", recipe.density), replace(recipe, density=recipe.density / 2)),
+        Nudge("scale", _halved("scale", recipe.scale), replace(recipe, scale=recipe.scale / 2)),
         Nudge(
             "normalize",
             f"divide by agreeing weights: {'on → off' if recipe.normalize else 'off → on'}",
@@ -50,6 +48,10 @@ def nudges(bank: Bank, recipe: Recipe) -> tuple[Nudge, ...]:
         ),
     ]
     return tuple(one for one in tried if _fits(bank, one.recipe))
+
+
+def _halved(name: str, now: float) -> str:
+    return f"{name} {now:g} → {now / 2:g}"
 
 
 def _weighting(recipe: Recipe) -> Nudge:

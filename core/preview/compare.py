@@ -1,0 +1,158 @@
+"""How two merges of one sample differ: in norm, in direction, in bf16-visible bits; a tensor each and in total.
+
+Takes a `Sample` and two plans; gives a `Comparison` with 95 % intervals. What a density below 1 trims is estimated
+from the sample; the intervals count the sampling of blocks, not the error of those thresholds. Reads nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from core.errors import InputError, PlanError
+from core.merge.plan import Member, Plan
+from core.preview.intervals import Both, Bounds, Column, Strata, cosines, norms, shares, t_of
+from core.preview.result import Figure
+from core.preview.sample import Sample, in_threads, picked
+from core.preview.trimming import trimming
+
+if TYPE_CHECKING:
+    from core.preview.tally import Limits, Raw
+
+FIGURES = ("visible", "turned", "gone", "distance", "relative", "cosine")
+"""Shares of all elements whose bf16 value is another, whose change points the other way, that only the first merge
+changes; ‖one − other‖; that over ‖one − base‖; the cosine of both changes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The second merge against the first. Arrays of FIGURES, (tensors,) and ()."""
+
+    names: tuple[str, ...]
+    figures: dict[str, Both]
+    exact: np.ndarray
+    """bool (tensors,): read whole."""
+
+    @property
+    def total(self) -> dict[str, Figure]:
+        """All tensors together, by FIGURES."""
+        return {name: _figure(both.total, (), bool(self.exact.all())) for name, both in self.figures.items()}
+
+    def tensor(self, at: int) -> dict[str, Figure]:
+        """One tensor, by FIGURES."""
+        return {name: _figure(both.tensors, at, bool(self.exact[at])) for name, both in self.figures.items()}
+
+
+class Loaded(NamedTuple):
+    """The blocks of some members, and what a plan trims of them."""
+
+    raw: "Raw"
+    limits: "Limits"
+    plan: Plan
+    """Its members are those of `raw`; those that the plan does not name have weight 0."""
+
+
+def compare(sample: Sample, one: Plan, others: Sequence[Plan]) -> list[Comparison]:
+    """Compare each of `others` with `one`; all must be streaming plans of the same method whose models the sample has.
+
+    Raises InputError for a model that the sample lacks, PlanError for dialects that trim over whole models.
+    """
+    first = merged_values(sample, one)
+    return [_compare(sample, first, merged_values(sample, other)) for other in others]
+
+
+def load(sample: Sample, plan: Plan) -> Loaded:
+    """The blocks of a plan's members and its trim limits. Raises as `compare`."""
+    if plan.method == "ties" and plan.dialect != "mergekit":
+        raise PlanError(f"dialect {plan.dialect} trims over whole models, which a preview does not. Expected mergekit.")
+    missing = [member.path for member in plan.members if member.path not in sample.members]
+    if missing:
+        raise InputError(f"{missing[0]}: is not among the models of this sample. Read a new one.")
+    places = tuple(sample.members.index(member.path) for member in plan.members)
+    ties = plan.method == "ties"
+    members = tuple(Member(one.path, one.weight, one.density if ties else 1.0) for one in plan.members)
+    raw = picked(sample, places)
+    limits = trimming(sample, raw, places, tuple(one.density for one in members)).limits
+    return Loaded(raw, limits, replace(plan, members=members))
+
+
+def merged_values(sample: Sample, plan: Plan) -> np.ndarray:
+    """The merge of every sampled element: uint32 (n, block) of fp32 bit patterns."""
+    from core.merge.dialect import rule_of
+    from core.merge.kernels import Figures
+    from core.preview.values import merge_into
+
+    loaded = load(sample, plan)
+    rule = rule_of(loaded.plan, figures=False)
+    block, n = sample.design.block, sample.design.numbers.size
+    out = np.zeros((n, block), np.uint32)
+
+    def work(part: np.ndarray) -> None:
+        scratch = Figures.zeros(rule.weights.size, block)
+        merge_into(loaded.raw, loaded.limits, int(part[0]), int(part[-1]) + 1, rule, scratch, out)
+
+    in_threads(work, n)
+    return out
+
+
+def _compare(sample: Sample, one: np.ndarray, other: np.ndarray) -> Comparison:
+    from core.preview.values import DIFFERENCE, DIFFERENCE_COUNT, difference
+
+    n = sample.design.numbers.size
+    sums = np.empty((n, DIFFERENCE_COUNT))
+    in_threads(lambda part: difference(sample.raw, one, other, int(part[0]), int(part[-1]) + 1, sums), n)
+    strata = Strata(sample.design)
+
+    def column(*names: str) -> Column:
+        values = sums[:, [DIFFERENCE.index(name) for name in names]]
+        return Column(values, values)
+
+    of_elements = shares(strata, column("visible", "turned", "gone"), column("elements"))
+    counted = {name: _one(of_elements, at) for at, name in enumerate(("visible", "turned", "gone"))}
+    squares = column("distance")
+    everywhere = Both(*(Bounds(*(np.ones_like(part) for part in _one(of_elements, slice(0, 1))[at])) for at in (0, 1)))
+    products = np.empty((n, 2, 2))
+    products[:, 0, 0], products[:, 1, 1] = column("one", "other").values.T
+    products[:, 0, 1] = products[:, 1, 0] = column("cross").values[:, 0]
+    return Comparison(
+        sample.names,
+        counted
+        | {
+            "distance": _one(norms(strata, squares, (squares.values > 0).astype(np.float64), everywhere), 0),
+            "relative": _one(_relative(strata, squares.values, column("one").values), 0),
+            "cosine": _one(cosines(strata, products), 0),
+        },
+        sample.design.exact,
+    )
+
+
+def _relative(strata: Strata, top: np.ndarray, bottom: np.ndarray) -> Both:
+    """√(Σ top / Σ bottom), (n, 1) each: Student's t on the logarithm of the ratio; NaN where the bottom is zero."""
+    sums, below = strata.sum(top), strata.sum(bottom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = sums / below
+        spread = strata.spread(top - np.nan_to_num(ratio)[strata.tensor] * bottom)
+        tensors = _root(ratio, spread.variance / below**2, t_of(spread.freedom), strata.unread)
+        weight = strata.expand
+        whole = (below * weight).sum(axis=0)
+        ratio = (sums * weight).sum(axis=0) / whole
+        spread = strata.combine(strata.spread(top - np.nan_to_num(ratio) * bottom))
+        total = _root(ratio, spread.variance / whole**2, t_of(spread.freedom), strata.unread.max(axis=0))
+    return Both(tensors, total)
+
+
+def _root(ratio: np.ndarray, variance: np.ndarray, t: np.ndarray, unread: np.ndarray) -> Bounds:
+    factor = np.where((unread > 0) & (ratio > 0), np.exp(t * np.sqrt(variance) / np.where(ratio > 0, ratio, 1) / 2), 1)
+    root = np.sqrt(ratio)
+    return Bounds(root, root / factor, root * factor)
+
+
+def _one(both: Both, at: int | slice) -> Both:
+    tensors, total = both
+    return Both(Bounds(*(one[:, at] for one in tensors)), Bounds(*(one[at] for one in total)))
+
+
+def _figure(bounds: Bounds, at: int | tuple[int, ...], exact: bool) -> Figure:
+    estimate, low, high = (float(one[at]) for one in bounds)
+    return Figure(estimate, low, high, "exact" if exact else "sampled")
