@@ -12,7 +12,7 @@ import streamlit as st
 from core.bank.model import Bank
 from core.charts import recipe_map, recipe_map_words, whatif
 from core.charts import whatif_words as words
-from core.charts.election import VOTES, election_bars, election_table
+from core.charts.election import election_bars, election_shares, election_table
 from core.errors import MergescopeError
 from core.recipe import Selection
 from core.recipe.coverage import pick_coverage
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from core.preview.compare import Comparison
+    from core.preview.result import Preview
 
 FIGURE, MEMBER = "whatif_figure", "whatif_member"
 OF_TENSORS = {
@@ -100,7 +101,7 @@ def totals(study: data.Study) -> None:
                 label, whatif.value_text(total[name], percent), help=said, width="content",
                 delta=words.interval_of(total[name], percent), delta_color="off", delta_arrow="off",
             )  # fmt: skip
-    shares = votes(study)
+    shares = votes(study.preview)
     said = ", ".join(f"{vote} {value:.1f} %" for vote, value in shares.iloc[0].items())
     chart(
         election_bars(shares, dark=is_dark()),
@@ -110,13 +111,10 @@ def totals(study: data.Study) -> None:
     )
 
 
-def votes(study: data.Study) -> "pd.DataFrame":
-    """Per cent of all parameters by how members voted, as `election_bars` takes it."""
-    import pandas as pd
-
-    solo, agreed, contested = (study.preview.total[one].estimate for one in ("solo", "unanimous", "contested"))
-    row = [100 * max(0.0, 1 - solo - agreed - contested), 100 * solo, 100 * agreed, 100 * contested]
-    return pd.DataFrame([row], columns=list(VOTES), index=["all tensors"])
+def votes(found: "Preview") -> "pd.DataFrame":
+    """Per cent of parameters by how members voted, as `election_bars` takes it."""
+    tensors = [found.tensor(at) for at in range(len(found.names))]
+    return election_shares(whatif.votes_report(data.places_of(found), found.design.elements.tolist(), tensors))
 
 
 @st.fragment
@@ -129,14 +127,13 @@ def tensors(study: data.Study) -> None:
     label = label or "Contested"
     found = study.preview
     values = [found.tensor(at)[OF_TENSORS[label]] for at in range(len(found.names))]
-    heatmap(list(found.names), values, label.lower(), "whatif_tensors")
+    heatmap(found, values, label.lower(), "whatif_tensors")
 
 
-def heatmap(names: list[str], values: Sequence[whatif.Estimate], what: str, key: str) -> None:
+def heatmap(found: "Preview", values: Sequence[whatif.Estimate], what: str, key: str) -> None:
     """A share of every tensor."""
-    from core.merge.report import place_of
-
-    rows = whatif.place_rows(names, [place_of(one) for one in names], values)
+    names = found.names
+    rows = whatif.place_rows(names, data.places_of(found), values)
     most = max(range(len(names)), key=lambda at: np.nan_to_num(values[at].estimate))
     chart(
         whatif.place_heatmap(rows, what=what, dark=is_dark()),
@@ -182,7 +179,7 @@ def panels_of(found: "list[Comparison]") -> list[whatif.Panel]:
     """The columns that say how far another merge is from this one."""
     total = [one.total for one in found]
     return [
-        whatif.Panel("moves by, of<br>its length", [one["relative"] for one in total]),
+        whatif.Panel("moves by<br>(of its length)", [one["relative"] for one in total]),
         whatif.Panel("other<br>direction", [one["turned"] for one in total]),
         whatif.Panel("back to<br>the base", [one["gone"] for one in total]),
         whatif.Panel("another number<br>in bf16", [one["visible"] for one in total], top=1.0),
@@ -212,7 +209,7 @@ def leave_out(study: data.Study, names: list[str]) -> None:
     member = study.preview.member(study.left_out[at][0])
     st.markdown(plain(words.leave_out_sentence(name, found[at], member)), anchors=False)
     tensors_of = [found[at].tensor(one)["relative"] for one in range(len(found[at].names))]
-    heatmap(list(found[at].names), tensors_of, f"moves by without {name}, % of its length", "whatif_without")
+    heatmap(study.preview, tensors_of, f"moves by without {name}, % of its length", "whatif_without")
 
 
 def ablations(recipe: Recipe, chosen: Selection, study: data.Study) -> None:

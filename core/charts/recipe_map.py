@@ -158,14 +158,16 @@ def coverage_steps(names: Sequence[str], found: Coverage, *, dark: bool) -> go.F
                 x=values, y=labels, orientation="h", name=name, marker={"color": colour},
                 text=[(f"+{one}" if name == "added" else str(one)) if one else "" for one in values],
                 textposition="inside" if name != "added" else "outside", textfont={"color": colours.text},
-                insidetextanchor="middle", cliponaxis=False,
+                insidetextanchor="middle", textangle=0, cliponaxis=False,
                 hovertemplate="%{y}: %{x} tasks, " + name + "<extra></extra>",
             )
         )  # fmt: skip
-    figure.add_vline(x=found.by_pool, line={"color": colours.rule, "width": 2, "dash": "dot"})
-    figure.add_annotation(
-        x=found.by_pool, y=1, yref="paper", yanchor="bottom", xanchor="right", showarrow=False,
-        text=f"the whole pool: {found.by_pool}", font={"size": 12},
+    figure.add_trace(
+        go.Scatter(
+            x=[found.by_pool, found.by_pool], y=[labels[0], labels[-1]], mode="lines+markers",
+            name=f"the whole pool: {found.by_pool}", line={"color": colours.rule, "width": 2, "dash": "dot"},
+            marker={"symbol": "line-ns", "size": 10, "line": {"width": 2, "color": colours.rule}}, hoverinfo="skip",
+        )
     )  # fmt: skip
     figure.update_layout(
         template=figure_template(dark), height=ROW * len(labels) + 92, margin={"l": 8, "r": 8, "t": 34, "b": 8},

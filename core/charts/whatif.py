@@ -69,6 +69,8 @@ def _number(value: float, percent: bool) -> str:
         return f"{value:.3g}" if value < 0.995 or value >= 1.005 else f"{value:.2f}"
     if 0 < value < 0.0005:
         return "<0.1 %"
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
     return f"{100 * value:.1f} %"
 
 
@@ -144,14 +146,7 @@ def influence(names: Sequence[str], weights: Sequence[float], shares: Sequence[E
     """Each member's weight (hollow diamond) against its share of the merged change (filled dot), on one axis."""
     colours = ink(dark)
     figure = go.Figure()
-    for name, weight, share in zip(names, weights, shares, strict=True):
-        if not math.isnan(share.estimate):
-            figure.add_trace(
-                go.Scatter(
-                    x=[weight, share.estimate], y=[name, name], mode="lines", hoverinfo="skip", showlegend=False,
-                    line={"color": colours.axis, "width": 2},
-                )
-            )  # fmt: skip
+    _join(figure, names, weights, shares, colours)
     figure.add_trace(
         go.Scatter(
             x=list(weights), y=list(names), mode="markers", name="weight in the recipe",
@@ -184,6 +179,16 @@ def influence(names: Sequence[str], weights: Sequence[float], shares: Sequence[E
     return figure
 
 
+def _join(
+    figure: go.Figure, names: Sequence[str], weights: Sequence[float], shares: Sequence[Estimate], colours: Ink
+) -> None:
+    """A line from each weight to its share."""
+    for name, weight, share in zip(names, weights, shares, strict=True):
+        line = {"color": colours.axis, "width": 2}
+        x = [weight, share.estimate]
+        figure.add_trace(go.Scatter(x=x, y=[name, name], mode="lines", hoverinfo="skip", showlegend=False, line=line))
+
+
 def cosine_heatmap(names: Sequence[str], cosines: np.ndarray, *, dark: bool) -> go.Figure:
     """Cosines of task vectors, (members, members) with 1 on the diagonal; the colours span 0 to 1."""
     colours = ink(dark)
@@ -211,6 +216,29 @@ def cosine_heatmap(names: Sequence[str], cosines: np.ndarray, *, dark: bool) -> 
         },
     )  # fmt: skip
     return figure
+
+
+def votes_report(
+    places: Sequence[tuple[int, str]], elements: Sequence[int], tensors: Sequence[Mapping[str, Estimate]]
+) -> pd.DataFrame:
+    """The votes of every tensor as counts, in the columns that `core.charts.election` takes.
+
+    `tensors` have the shares `solo`, `unanimous` and `contested`; a tensor that shows none of them has no votes.
+    """
+    size = np.asarray(elements, dtype=np.float64)
+    solo, agreed, contested = (
+        size * np.array([one[name].estimate for one in tensors]) for name in ("solo", "unanimous", "contested")
+    )
+    return pd.DataFrame(
+        {
+            "layer": [layer for layer, _ in places],
+            "module": [module for _, module in places],
+            "members_changed_0": np.maximum(size - solo - agreed - contested, 0),
+            "members_changed_1": solo,
+            "members_changed_2plus": agreed + contested,
+            "contested": contested,
+        }
+    )
 
 
 def place_rows(names: Sequence[str], places: Sequence[tuple[int, str]], values: Sequence[Estimate]) -> pd.DataFrame:

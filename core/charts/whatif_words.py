@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 Figures = Mapping[str, Estimate]
 INERT = 0.0
+CLOSE = 0.02
+"""A member whose share of the merged change is so little above its weight decides what its weight says."""
+MUCH_ALONE = 0.05
+"""From this part of a member's share on, what it changed alone is a reason to name."""
 METRICS = (
     ("changed", "Changed", "Parameters whose value the merge would change at all."),
     ("solo", "One member alone", "Parameters that exactly one member still changes after the trim."),
@@ -84,16 +88,19 @@ def outweighed(names: Sequence[str], weights: Sequence[float], members: Sequence
     at = gaps.index(max(gaps))
     if len(names) == 1:
         return f"{names[0]} is the only member: it decides everything."
-    if gaps[at] <= 0.0005:
-        return "No member has a larger part of the merged change than its weight says."
     one = members[at]
+    if gaps[at] <= CLOSE:
+        return (
+            f"Each member has about the part of the merged change that its weight says; the largest gap is that of "
+            f"{names[at]}, {percent(weights[at])} of the weight and {range_text(one['share'])} of the change."
+        )
     said = (
         f"{names[at]} has {percent(weights[at])} of the weight and {range_text(one['share'])} of the merged change, "
         f"{range_text(one['solo_share'])} of that where it changed a parameter alone."
     )
-    if normalize and one["solo_share"].estimate > 0:
+    if normalize and one["solo_share"].estimate >= MUCH_ALONE:
         said += " A change that one member alone made is kept whole, whatever its weight."
-    elif not normalize:
+    else:
         said += " Its own changes are larger, or agree with the elected sign more often."
     return said
 
@@ -143,6 +150,8 @@ def ablation_sentence(
         weight = sum(weights[name] for name in left)
         share = sum(members[name]["share"].estimate for name in left)
         alone = sum(members[name]["share"].estimate * members[name]["solo_share"].estimate for name in left)
+        new = [name for name in kept if name not in weights]
+        added = f"{listed(new)} {'is' if len(new) == 1 else 'are'} new in it. " if new else ""
         why = (
             f" What they alone changed is kept whole whatever their weight; that is {percent(alone, 2)} of the change."
             if normalize
@@ -150,8 +159,8 @@ def ablation_sentence(
         )
         return (
             f"Two strongest, {listed(kept)}, at equal weight (the published ablation): this leaves out {listed(left)}, "
-            f"which have {percent(weight)} of the weight and {percent(share)} of the merged change.{why} Without them "
-            f"{moved}."
+            f"which {'has' if len(left) == 1 else 'have'} {percent(weight)} of the weight and {percent(share)} of the "
+            f"merged change.{why} {added}Then {moved}."
         )
     if kind == "uniform":
         return (
@@ -237,7 +246,8 @@ def _density(found: "Reach", recipe: Any) -> tuple[Estimate | None, str]:
         )
     if edge.high >= 0.9995:
         return None, "Inert at 1, where nothing is trimmed; any smaller value trims some tensor."
-    return None, f"Inert at 1, and down to {value_text(edge)}: {least}."
+    lowest = math.ceil(100 * edge.high) / 100
+    return None, f"Inert at 1, and down to {lowest:g}: {least}."
 
 
 def reach_alt(lines: Sequence[tuple[str, Estimate | None, str]]) -> str:

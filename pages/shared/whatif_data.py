@@ -169,6 +169,13 @@ def _fits(bank: Bank, recipe: Recipe) -> bool:
     return True
 
 
+def places_of(found: "Preview") -> list[tuple[int, str]]:
+    """Layer and module of every tensor."""
+    from core.merge.report import place_of
+
+    return [place_of(one) for one in found.names]
+
+
 def map_of(bank: Bank, recipe: Recipe) -> tuple[Region, ...]:
     """The recipe map, computed once for all settings that do not move it."""
     most = min(len(bank.checkpoints) - len(recipe.ban), max(MOST_K, recipe.k))
