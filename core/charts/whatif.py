@@ -100,8 +100,9 @@ def panels(rows: Sequence[str], columns: Sequence[Panel], *, dark: bool, title: 
     }  # fmt: skip
     for at, one in enumerate(columns):
         axis = "x" if at == 0 else f"x{at + 1}"
-        figure.add_trace(_bars(rows, one, axis, colours))
         highs = [value.high if math.isfinite(value.high) else value.estimate for value in one.values]
+        figure.add_trace(_bars(rows, one, axis, colours))
+        figure.add_trace(_labels(rows, one, highs, axis, colours))
         top = one.top or max([high for high in highs if not math.isnan(high)], default=1.0) or 1.0
         layout[axis.replace("x", "xaxis")] = {
             "domain": [at * width, (at + 1) * width - (gap if at < len(columns) - 1 else 0)],
@@ -128,9 +129,17 @@ def _bars(rows: Sequence[str], one: Panel, axis: str, colours: Ink) -> go.Bar:
     return go.Bar(
         x=[0 if math.isnan(value) else value for value in values], y=list(rows), xaxis=axis, orientation="h",
         marker={"color": colours.gain, "opacity": 0.62}, error_x=whiskers if sampled else None,
-        text=["  " + value_text(value, one.percent) for value in one.values], textposition="outside",
-        textfont={"color": colours.text, "size": 12}, cliponaxis=False, customdata=said,
+        customdata=said,
         hovertemplate=f"%{{y}}<br>{one.title.replace('<br>', ' ')}: %{{customdata}}<extra></extra>",
+    )  # fmt: skip
+
+
+def _labels(rows: Sequence[str], one: Panel, ends: Sequence[float], axis: str, colours: Ink) -> go.Scatter:
+    """The values in words, to the right of bars and whiskers."""
+    return go.Scatter(
+        x=[0 if math.isnan(end) else end for end in ends], y=list(rows), xaxis=axis, mode="text", hoverinfo="skip",
+        text=["  " + value_text(value, one.percent) for value in one.values], textposition="middle right",
+        textfont={"color": colours.text, "size": 12}, cliponaxis=False,
     )  # fmt: skip
 
 

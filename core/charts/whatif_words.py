@@ -40,11 +40,19 @@ METRICS = (
 def headline(found: "Preview") -> str:
     """How much would change and how much of it is disputed."""
     total = found.total
-    about = "" if found.exact else "about "
     return (
-        f"This merge would change {about}{value_text(total['changed'])} of the parameters; its members disagree on "
-        f"{about}{value_text(total['contested'])}"
+        f"This merge would change {_about(total['changed'])} of the parameters; its members disagree on "
+        f"{_about(total['contested'])}"
     )
+
+
+def _about(one: Estimate) -> str:
+    """A figure in a headline: `17.8 %`, `about 17.8 %`, or `at most 1.0 %` where none was seen."""
+    if one.low == one.high:
+        return value_text(one)
+    if one.estimate == 0:
+        return f"at most {percent(one.high)}"
+    return f"about {value_text(one)}"
 
 
 def basis(found: "Preview", models: int) -> str:

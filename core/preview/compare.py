@@ -15,10 +15,10 @@ from core.merge.plan import Member, Plan
 from core.preview.intervals import Both, Bounds, Column, Strata, cosines, norms, shares, t_of
 from core.preview.result import Figure
 from core.preview.sample import Sample, in_threads, picked
-from core.preview.trimming import trimming
+from core.preview.trimming import Trimming, trimming
 
 if TYPE_CHECKING:
-    from core.preview.tally import Limits, Raw
+    from core.preview.tally import Raw
 
 FIGURES = ("visible", "turned", "gone", "distance", "relative", "cosine")
 """Shares of all elements whose bf16 value is another, whose change points the other way, that only the first merge
@@ -48,7 +48,7 @@ class Loaded(NamedTuple):
     """The blocks of some members, and what a plan trims of them."""
 
     raw: "Raw"
-    limits: "Limits"
+    trimmed: Trimming
     plan: Plan
     """Its members are those of `raw`; those that the plan does not name have weight 0."""
 
@@ -73,8 +73,8 @@ def load(sample: Sample, plan: Plan) -> Loaded:
     ties = plan.method == "ties"
     members = tuple(Member(one.path, one.weight, one.density if ties else 1.0) for one in plan.members)
     raw = picked(sample, places)
-    limits = trimming(sample, raw, places, tuple(one.density for one in members)).limits
-    return Loaded(raw, limits, replace(plan, members=members))
+    trimmed = trimming(sample, raw, places, tuple(one.density for one in members))
+    return Loaded(raw, trimmed, replace(plan, members=members))
 
 
 def merged_values(sample: Sample, plan: Plan) -> np.ndarray:
@@ -90,7 +90,7 @@ def merged_values(sample: Sample, plan: Plan) -> np.ndarray:
 
     def work(part: np.ndarray) -> None:
         scratch = Figures.zeros(rule.weights.size, block)
-        merge_into(loaded.raw, loaded.limits, int(part[0]), int(part[-1]) + 1, rule, scratch, out)
+        merge_into(loaded.raw, loaded.trimmed.limits, int(part[0]), int(part[-1]) + 1, rule, scratch, out)
 
     in_threads(work, n)
     return out

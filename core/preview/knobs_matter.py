@@ -1,11 +1,11 @@
 """Which knobs matter here: the share of parameters that weights, τ, density or the division can affect at all.
 
-Takes a `Sample` and a plan; gives a `Reach` with 95 % intervals (as for `core.preview.compare`, without the error of
-estimated trim thresholds). Reads nothing.
+Takes a `Sample` and a plan; gives a `Reach` with 95 % intervals. Reads nothing.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from core.preview.compare import load
 from core.preview.intervals import Bounds, Column, Strata, shares
 from core.preview.result import Figure, Preview
 from core.preview.sample import Sample, in_threads
+from core.preview.trimming import adjusted
+
+if TYPE_CHECKING:
+    from core.preview.tally import Limits, Raw
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,16 +46,25 @@ def reach(sample: Sample, plan: Plan, *, alike: Sequence[Hashable]) -> Reach:
         raise InputError(f"expected a value for each of {len(plan.members)} members, found {len(alike)}.")
     kinds = list(dict.fromkeys(alike))
     groups = np.array([kinds.index(one) for one in alike], np.int64)
-    loaded, n = load(sample, plan), sample.design.numbers.size
-    counts = np.empty((n, REACH_COUNT))
-    in_threads(
-        lambda part: count_reach(
-            loaded.raw, loaded.limits, int(part[0]), int(part[-1]) + 1, plan.normalize, groups, counts
-        ),
-        n,
-    )
-    part, whole = (Column(one, one) for one in (counts[:, 1:], counts[:, :1]))
-    found = shares(Strata(sample.design), part, whole).total
+    loaded = load(sample, plan)
+
+    def sums(raw: "Raw", limits: "Limits") -> np.ndarray:
+        counts = np.empty((limits.at.size, REACH_COUNT + groups.size))
+
+        def work(part: np.ndarray) -> None:
+            count_reach(raw, limits, int(part[0]), int(part[-1]) + 1, plan.normalize, groups, counts)
+
+        in_threads(work, len(counts))
+        return counts
+
+    counts = sums(loaded.raw, loaded.trimmed.limits)
+    corrected = adjusted(counts, counts[:, REACH_COUNT:], loaded.trimmed, sample, sums)
+
+    def column(at: slice) -> Column:
+        values = counts[:, at]
+        return Column(values, values if corrected is counts else corrected[:, at])
+
+    found = shares(Strata(sample.design), column(slice(1, REACH_COUNT)), column(slice(0, 1))).total
     exact = bool(sample.design.exact.all())
     figures = {name: _figure(found, at, exact) for at, name in enumerate(REACH[1:])}
     return Reach(figures, trims_below(sample, plan))

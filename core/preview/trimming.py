@@ -24,6 +24,8 @@ NEAR = 0.03
 """Share of a tensor's elements on either side of the threshold, by rank, that count as near."""
 AT_LEAST, AT_MOST = 16, 128
 """Elements on either side that count as near at least; elements of a group at most."""
+MOST_AT_ONCE = 4_000_000
+"""Numbers that the slopes of some tensors may take at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +91,42 @@ def _trimming(sample: Sample, raw: "Raw", members: tuple[int, ...], densities: t
         return in_file_order(sample, members[i])[edges[t] : edges[t + 1]]
 
     return Trimming(limits, shares, _near(raw, design, limits, around=around, counts=counts, magnitudes=magnitudes))
+
+
+def adjusted(
+    flat: np.ndarray, kept: np.ndarray, trimmed: Trimming, sample: Sample, sums: Callable[["Raw", "Limits"], np.ndarray]
+) -> np.ndarray:
+    """Block sums less what the error of the thresholds, as far as each block makes it, adds to them.
+
+    `flat` float64 (n, all); `kept` float64 (n, members), non-zero deltas that the trim leaves; `sums` gives what `flat`
+    holds for other blocks under other limits, a row each.
+    """
+    near, design = trimmed.near, sample.design
+    if near is None:
+        return flat
+    found = flat.copy()
+    over = kept - trimmed.shares[design.tensor] * design.sizes[:, None]
+    step = max(1, MOST_AT_ONCE // (flat.shape[1] * kept.shape[1]))
+    tensors = np.unique(near.tensor)
+    for some in np.array_split(tensors, -(-tensors.size // step)):
+        groups = slice(*np.searchsorted(near.tensor, [some[0], some[-1] + 1]).tolist())
+        part = near.raw._replace(
+            raw16=near.raw.raw16[groups], raw32=near.raw.raw32[groups], tensor=near.raw.tensor[groups],
+            sizes=near.raw.sizes[groups], starts=near.raw.starts[groups],
+        )  # fmt: skip
+        whole, none = (_some(one, groups) for one in (near.kept, near.gone))
+        slopes = (sums(part, whole) - sums(part, none)) / np.maximum(part.sizes, 1)[:, None]
+        edges = np.searchsorted(near.tensor[groups], [*some.tolist(), some[-1] + 1]).tolist()
+        for tensor, first, last in zip(some.tolist(), edges, edges[1:], strict=False):
+            blocks = slice(int(design.first[tensor]), int(design.first[tensor] + design.taken[tensor]))
+            found[blocks] -= over[blocks][:, near.member[groups][first:last]] @ slopes[first:last]
+    return found
+
+
+def _some(limits: "Limits", groups: slice) -> "Limits":
+    """The limits of some groups, counted from the first of them."""
+    size = len(limits.at[groups])
+    return type(limits)(np.arange(size), limits.thresholds[groups], limits.cutoffs[groups])
 
 
 def _edges(design: Design) -> np.ndarray:

@@ -70,8 +70,9 @@ def count_reach(
 ) -> None:
     """What the knobs can reach in blocks `first` … `last`; `groups` int64 (members,): equal where weights always are.
 
-    Fills `counts` float64 (n, REACH). With `normalize` the merged value is a weighted mean of changes, which weights
-    move only where the changes that are left differ; without, a sum, which they leave alone only where all are equal.
+    Fills `counts` float64 (n, REACH + members), the last with each member's changes that the trim leaves. With
+    `normalize` the merged value is a weighted mean of changes, which weights move only where the changes that are left
+    differ; without, a sum, which they leave alone only where all are equal.
     """
     members = groups.size
     one_group = True
@@ -104,6 +105,7 @@ def count_reach(
                 for j in range(size):
                     if delta[j] == 0:
                         continue
+                    row[REACH_COUNT + i] += 1
                     if voters[j] == 0:
                         leader[j], group[j] = delta[j], groups[i]
                     else:

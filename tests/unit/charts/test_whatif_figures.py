@@ -50,9 +50,10 @@ def test_panels_hold_every_value_and_whiskers_only_where_estimated(dark: bool) -
     ]
     figure = whatif.panels(["a", "b"], columns, dark=dark)
     assert list(figure.data[0].x) == [0.2, 0] and figure.data[0].error_x.array is None
-    assert figure.data[1].error_x.array == pytest.approx((0.2, 0))
-    assert figure.data[1].error_x.arrayminus == pytest.approx((0.1, 0.1))
-    assert figure.data[0].text[1].strip() == "not estimable"
+    assert figure.data[2].error_x.array == pytest.approx((0.2, 0))
+    assert figure.data[2].error_x.arrayminus == pytest.approx((0.1, 0.1))
+    assert figure.data[1].text[1].strip() == "not estimable"
+    assert list(figure.data[3].x) == [0.7, 0.1]
     table = whatif.panel_table("row", ["a", "b"], columns)
     assert table["about"][0] == "50.0 % (40.0 to 70.0 %)"
 

@@ -127,6 +127,17 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bank: tuple[Path, list[Pa
     assert min(held.values()) >= 0.89 * 120, held
 
 
+def test_intervals_of_what_knobs_reach_count_the_error_of_thresholds(bank: tuple[Path, list[Path]]) -> None:
+    plan = plan_of(*bank, WEIGHTS, 0.3)
+    truth = reach(read_sample(plan), plan, alike=[1, 2, 3, 4]).figures
+    held = {name: 0 for name in truth}
+    for seed in range(60):
+        found = reach(read_sample(plan, seed=seed, budget=60_000), plan, alike=[1, 2, 3, 4]).figures
+        for name, figure in found.items():
+            held[name] += figure.low <= truth[name].estimate <= figure.high
+    assert min(held.values()) >= 0.88 * 60, held
+
+
 def test_merged_values_are_those_of_the_merge(bank: tuple[Path, list[Path]]) -> None:
     plan = plan_of(*bank, WEIGHTS, 0.3)
     sample = read_sample(plan)
