@@ -58,8 +58,22 @@ def compare(sample: Sample, one: Plan, others: Sequence[Plan]) -> list[Compariso
 
     Raises InputError for a model that the sample lacks, PlanError for dialects that trim over whole models.
     """
-    first = merged_values(sample, one)
-    return [_compare(sample, first, merged_values(sample, other)) for other in others]
+    first: np.ndarray = sample.remember("merged", one, lambda: merged_values(sample, one))
+    return [_compare(sample, first, merged_values(sample, _padded(one, other))) for other in others]
+
+
+def _padded(one: Plan, other: Plan) -> Plan:
+    """The same merge over all members of `one`, those that it lacks at weight 0: no new blocks and thresholds.
+
+    A member of weight 0 votes for nothing, so the values are the same to the bit. Plans whose members are not some of
+    those of `one`, in its order and at its densities, are given back as they are.
+    """
+    own = {member.path: member for member in other.members}
+    padded = tuple(own.get(member.path) or replace(member, weight=0.0) for member in one.members)
+    kept = tuple(member for member in padded if member.path in own)
+    densities = all(here.density == there.density for here, there in zip(padded, one.members, strict=True))
+    fits = one.method == other.method == "ties" and kept == other.members and densities
+    return replace(other, members=padded) if fits else other
 
 
 def load(sample: Sample, plan: Plan) -> Loaded:

@@ -67,6 +67,8 @@ def reach(sample: Sample, plan: Plan, *, alike: Sequence[Hashable]) -> Reach:
     found = shares(Strata(sample.design), column(slice(1, REACH_COUNT)), column(slice(0, 1))).total
     exact = bool(sample.design.exact.all())
     figures = {name: _figure(found, at, exact) for at, name in enumerate(REACH[1:])}
+    if all(one.density >= 1 for one in plan.members):
+        figures["trimmed"] = Figure(0.0, 0.0, 0.0, "exact")
     return Reach(figures, trims_below(sample, plan))
 
 

@@ -6,6 +6,7 @@ Takes the live bank and recipe; gives plain results of `core`, kept so that noth
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,16 +50,60 @@ class Ablation(NamedTuple):
     found: "Comparison"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Study:
-    """What a recipe would do to the weights. Members are in pick order."""
+    """What a recipe would do to the weights, each part computed when it is first drawn. Members are in pick order."""
 
+    bank: Bank
+    recipe: Recipe
+    plan: "Plan"
+    sample: "Sample"
     preview: "Preview"
-    reach: "Reach"
-    left_out: tuple[tuple[int, "Comparison"], ...]
-    """Place of each member that was left out, and what leaves with it."""
-    ablations: tuple[Ablation, ...]
-    steps: tuple[tuple[Nudge, "Comparison"], ...]
+
+    @cached_property
+    def reach(self) -> "Reach":
+        """What the knobs can affect."""
+        from core.preview.knobs_matter import reach
+
+        picks = selection_of(self.bank, self.recipe).picks
+        return reach(self.sample, self.plan, alike=[one.relevance for one in picks])
+
+    @cached_property
+    def left_out(self) -> tuple[tuple[int, "Comparison"], ...]:
+        """Place of each member that was left out, the heaviest of many, and what leaves with it."""
+        from core.preview.leave_out import without
+
+        members = self.plan.members
+        heavy = sorted(range(len(members)), key=lambda at: -members[at].weight)[:MOST_MEMBERS]
+        leavers = sorted(heavy) if len(members) > 1 else []
+        return tuple(zip(leavers, self._against([without(self.plan, at) for at in leavers]), strict=True))
+
+    @cached_property
+    def ablations(self) -> tuple[Ablation, ...]:
+        """The published ablation and its relatives."""
+        others = [one for one in ablation_recipes(self.bank, self.recipe) if self._is_sampled(one[2])]
+        found = self._against([plan_of(self.bank, one) for _, _, one in others])
+        return tuple(
+            Ablation(kind, title, tuple(selection_of(self.bank, one).weights), result)
+            for (kind, title, one), result in zip(others, found, strict=True)
+        )
+
+    @cached_property
+    def steps(self) -> tuple[tuple[Nudge, "Comparison"], ...]:
+        """One step of each knob."""
+        steps = [one for one in nudges(self.bank, self.recipe) if self._is_sampled(one.recipe)]
+        return tuple(zip(steps, self._against([plan_of(self.bank, one.recipe) for one in steps]), strict=True))
+
+    def _against(self, plans: Sequence["Plan"]) -> list["Comparison"]:
+        from core.preview.compare import compare
+
+        return compare(self.sample, self.plan, plans)
+
+    def _is_sampled(self, recipe: Recipe) -> bool:
+        picks = selection_of(self.bank, recipe).picks
+        return all(
+            self.bank.checkpoints[self.bank.index_of(one.checkpoint)].path in self.sample.members for one in picks
+        )
 
 
 def models_of(bank: Bank, chosen: Selection) -> list[Checkpoint]:
@@ -105,46 +150,16 @@ def _sample(key: Key, _plan: "Plan", _also: list[Path]) -> "Sample":
 
 
 def study_of(bank: Bank, recipe: Recipe, sample: "Sample", key: Key) -> Study:
-    """Everything the page says about the weights; raises as `sample_of`, and CheckpointError for NaN in them."""
+    """What the page says about the weights; raises as `sample_of`, and CheckpointError for NaN in them."""
     return _study(key, mark_of(bank), repr(recipe), bank, recipe, sample)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False)
+@st.cache_resource(max_entries=6, show_spinner=False)
 def _study(key: Key, mark: int, named: str, _bank: Bank, _recipe: Recipe, _sample: "Sample") -> Study:
-    from core.preview.compare import compare
     from core.preview.estimate import estimate_plan
-    from core.preview.knobs_matter import reach
-    from core.preview.leave_out import without
 
-    plan, chosen = plan_of(_bank, _recipe), selection_of(_bank, _recipe)
-    preview = estimate_plan(_sample, plan)
-    heavy = sorted(range(len(plan.members)), key=lambda at: -plan.members[at].weight)[:MOST_MEMBERS]
-    leavers = sorted(heavy) if len(plan.members) > 1 else []
-    others = ablation_recipes(_bank, _recipe)
-    steps = [one for one in nudges(_bank, _recipe) if _is_sampled(_sample, _bank, one.recipe)]
-    others = [one for one in others if _is_sampled(_sample, _bank, one[2])]
-    plans = [
-        *(without(plan, at) for at in leavers),
-        *(plan_of(_bank, one) for _, _, one in others),
-        *(plan_of(_bank, one.recipe) for one in steps),
-    ]
-    found = compare(_sample, plan, plans)
-    after = found[len(leavers) :]
-    return Study(
-        preview,
-        reach(_sample, plan, alike=[one.relevance for one in chosen.picks]),
-        tuple(zip(leavers, found, strict=False)),
-        tuple(
-            Ablation(kind, title, tuple(selection_of(_bank, one).weights), result)
-            for (kind, title, one), result in zip(others, after, strict=False)
-        ),
-        tuple(zip(steps, after[len(others) :], strict=True)),
-    )
-
-
-def _is_sampled(sample: "Sample", bank: Bank, recipe: Recipe) -> bool:
-    picks = selection_of(bank, recipe).picks
-    return all(bank.checkpoints[bank.index_of(one.checkpoint)].path in sample.members for one in picks)
+    plan = plan_of(_bank, _recipe)
+    return Study(_bank, _recipe, plan, _sample, estimate_plan(_sample, plan))
 
 
 def ablation_recipes(bank: Bank, recipe: Recipe) -> list[tuple[str, str, Recipe]]:

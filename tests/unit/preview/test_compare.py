@@ -130,7 +130,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bank: tuple[Path, list[Pa
 def test_intervals_of_what_knobs_reach_count_the_error_of_thresholds(bank: tuple[Path, list[Path]]) -> None:
     plan = plan_of(*bank, WEIGHTS, 0.3)
     truth = reach(read_sample(plan), plan, alike=[1, 2, 3, 4]).figures
-    held = {name: 0 for name in truth}
+    held = dict.fromkeys(truth, 0)
     for seed in range(60):
         found = reach(read_sample(plan, seed=seed, budget=60_000), plan, alike=[1, 2, 3, 4]).figures
         for name, figure in found.items():
