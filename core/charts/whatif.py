@@ -66,7 +66,7 @@ def value_text(one: Estimate, percent: bool = True) -> str:
 
 def _number(value: float, percent: bool) -> str:
     if not percent:
-        return f"{value:.3g}" if value < 0.995 or value >= 1.005 else f"{value:.2f}"
+        return f"{value:.4f}" if 0.995 <= value < 1 else f"{value:.3g}"
     if 0 < value < 0.0005:
         return "<0.1 %"
     if value in (0, 1):
@@ -209,7 +209,7 @@ def cosine_heatmap(names: Sequence[str], cosines: np.ndarray, *, dark: bool) -> 
                 z=np.where(part, other, np.nan), x=list(names), y=list(names), zmin=0, zmax=1, colorscale=CIVIDIS,
                 xgap=2, ygap=2, showscale=False, hoverongaps=False,
                 text=[
-                    [f"{one:.2f}" if here else "" for one, here in zip(line, row, strict=True)]
+                    [f"{one:.3f}" if here else "" for one, here in zip(line, row, strict=True)]
                     for line, row in zip(other, part, strict=True)
                 ],
                 texttemplate="%{text}" if len(names) <= 16 else None, textfont={"size": 12, "color": letters},
@@ -271,7 +271,7 @@ def place_heatmap(rows: pd.DataFrame, *, what: str, dark: bool) -> go.Figure:
     columns, rest = module_columns(rows), rows[rows["layer"] < 0]
     height = HEAT_HEAD + HEAT_ROW * len(layers) + (GAP + STRIP if len(rest) else 12)
     figure = go.Figure(layout=place_layout(layers, columns, rest, height, dark=dark))
-    top = float(np.nanmax(rows["value"], initial=0.0)) or 1.0
+    top = float(np.nan_to_num(rows["value"]).max(initial=0.0)) or 1.0
     inner = rows[rows["layer"] >= 0]
     if columns:
         x, y = [columns.index(one) for one in inner["module"]], [layers.index(int(one)) for one in inner["layer"]]

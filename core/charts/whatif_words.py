@@ -89,6 +89,8 @@ def members_alt(names: Sequence[str], weights: Sequence[float], shares: Sequence
 
 def outweighed(names: Sequence[str], weights: Sequence[float], members: Sequence[Figures], normalize: bool) -> str:
     """Who decides more than its weight says, and why; who decides most otherwise."""
+    if not any(one["share"].estimate > 0 for one in members):
+        return "No member changes anything that was read, so nobody decides."
     gaps = [
         one["share"].estimate - weight if not math.isnan(one["share"].estimate) else -1.0
         for one, weight in zip(members, weights, strict=True)
@@ -116,6 +118,8 @@ def outweighed(names: Sequence[str], weights: Sequence[float], members: Sequence
 def leave_out_sentence(name: str, found: "Comparison", member: Figures) -> str:
     """What leaves when one member leaves."""
     total = found.total
+    if math.isnan(total["relative"].estimate):
+        return f"Without {name} nothing would be another: this merge changes nothing that was read."
     alone = percent(member["share"].estimate * member["solo_share"].estimate, 2)
     return (
         f"Without {name} the merge would move by {range_text(total['relative'])} of its length. "
@@ -152,6 +156,8 @@ def ablation_sentence(
     """The mechanism of one ablation, with its numbers. `kept` are the checkpoints of the other merge."""
     left = [name for name in weights if name not in kept]
     moved = _moved(found)
+    if math.isnan(found.total["relative"].estimate):
+        return f"{listed(kept)}: {NOT_KNOWN}, since this merge changes nothing that was read."
     if kind == "two_strongest":
         if not left:
             return f"Two strongest, {listed(kept)}, at equal weight: {moved}."

@@ -139,6 +139,23 @@ def test_weights_that_cannot_be_merged_are_said_and_the_rest_stays(
     assert "the whole pool could reach" in texts(test)
 
 
+def test_checkpoints_that_are_the_base_decide_nothing(
+    broken: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for one in ("10", "20", "30"):
+        shutil.copy(broken / "base" / "model.safetensors", broken / f"checkpoint-{one}" / "model.safetensors")
+    test = whatif_page(monkeypatch, tmp_path / "home", named=broken, k="2")
+    assert not test.error
+    said = texts(test)
+    assert test.title[0].value.startswith("This merge would change 0 % of the parameters")
+    assert (
+        "nobody decides" in said
+        and "are not estimable" in said
+        and "not estimable of its length" not in said
+        and "nan %" not in said
+    )
+
+
 def test_a_sample_is_read_again_only_when_a_weight_file_changes(tiny: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(tiny, tmp_path / "copy"))
     bank, recipe = load_bank(copy), Recipe(k=2)

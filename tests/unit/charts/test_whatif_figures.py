@@ -35,6 +35,7 @@ def exactly(value: float) -> whatif.Exactly:
         (exactly(0.0001), True, "<0.1 %"),
         (whatif.Exactly(0.5, 0.48, 0.52), True, "50.0 % (48.0 to 52.0 %)"),
         (whatif.Exactly(1.885, 1.8, 1.97), False, "1.89 (1.8 to 1.97)"),
+        (exactly(0.9987), False, "0.9987"),
         (whatif.Exactly(NAN, 0.0, 1.0), True, "not estimable"),
     ],
 )
