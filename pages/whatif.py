@@ -37,6 +37,11 @@ OF_TENSORS = {
 MAX_POOL, MAX_K = 200, 40
 
 
+def header(text: str) -> None:
+    """One of the questions, with its explanation."""
+    st.header(text, anchor=False, help=HELP[text])
+
+
 def subheader(text: str) -> None:
     """A heading with its explanation."""
     st.subheader(text, anchor=False, help=HELP[text])
@@ -65,7 +70,7 @@ def study_or_none(bank: Bank, recipe: Recipe, chosen: Selection) -> data.Study |
     try:
         with st.spinner("Reading a sample of the checkpoints, once…"):
             sample, key = data.sample_of(bank, recipe, chosen)
-        with st.spinner("Estimating…"):
+        with st.spinner("Estimating… The first time after an installation this compiles for up to half a minute."):
             return data.study_of(bank, recipe, sample, key)
     except (MergescopeError, OSError) as problem:
         st.title("These weights cannot be previewed", anchor=False)
@@ -79,15 +84,15 @@ def about_weights(bank: Bank, recipe: Recipe, chosen: Selection, study: data.Stu
     found, names = study.preview, list(chosen.weights)
     st.title(words.headline(found), anchor=False)
     note(words.basis(found, len(data.models_of(bank, chosen))))
-    st.header("What would the merge do to the weights?", anchor=False)
+    header("What would the merge do to the weights?")
     totals(study)
     tensors(study)
     alike(study, names)
-    st.header("Who decides?", anchor=False)
+    header("Who decides?")
     influence(recipe, chosen, study)
     leave_out(study, names)
     ablations(recipe, chosen, study)
-    st.header("Which knobs matter here?", anchor=False)
+    header("Which knobs matter here?")
     knobs(bank, recipe, chosen, study)
 
 
@@ -190,11 +195,13 @@ def panels_of(found: "list[Comparison]") -> list[whatif.Panel]:
 def leave_out(study: data.Study, names: list[str]) -> None:
     """What leaves with each member; tensor by tensor for one of them."""
     subheader("If one of them left")
-    if not study.left_out:
+    with st.spinner("Merging the sample without each of them…"):
+        left_out = study.left_out
+    if not left_out:
         st.markdown("There is one member; without it nothing would be merged.", anchors=False)
         return
-    shown = [names[at] for at, _ in study.left_out]
-    found = [one for _, one in study.left_out]
+    shown = [names[at] for at, _ in left_out]
+    found = [one for _, one in left_out]
     columns = panels_of(found)
     chart(
         whatif.panels([f"without {one}" for one in shown], columns, dark=is_dark()),
@@ -206,7 +213,7 @@ def leave_out(study: data.Study, names: list[str]) -> None:
         st.session_state[MEMBER] = max(shown, key=lambda one: found[shown.index(one)].total["relative"].estimate)
     name = st.selectbox("Without", shown, key=MEMBER, persist_state="session", width=220)
     at = shown.index(name)
-    member = study.preview.member(study.left_out[at][0])
+    member = study.preview.member(left_out[at][0])
     st.markdown(plain(words.leave_out_sentence(name, found[at], member)), anchors=False)
     tensors_of = [found[at].tensor(one)["relative"] for one in range(len(found[at].names))]
     heatmap(study.preview, tensors_of, f"moves by without {name}, % of its length", "whatif_without")
@@ -238,7 +245,9 @@ def ablations(recipe: Recipe, chosen: Selection, study: data.Study) -> None:
 def knobs(bank: Bank, recipe: Recipe, chosen: Selection, study: data.Study) -> None:
     """How many parameters each knob reaches, and how far one step of it would move the merge."""
     alike_scores = len({one.relevance for one in chosen.picks}) == 1
-    lines = words.knob_lines(study.reach, study.preview.total, recipe, alike_scores)
+    with st.spinner("Counting what each knob reaches…"):
+        reach = study.reach
+    lines = words.knob_lines(reach, study.preview.total, recipe, alike_scores)
     values = [one or whatif.ZERO for _, one, _ in lines]
     labels = [name if one is not None else f"{name} (inert)" for name, one, _ in lines]
     panel = [whatif.Panel("share of all parameters that it can affect at all", values, top=1.0)]

@@ -55,6 +55,8 @@ class Panel(NamedTuple):
 ROW, HEAD = 27, 46
 HEAT_ROW, HEAT_HEAD, GAP, STRIP = 26, 64, 44, 60
 NOT_KNOWN = "not estimable"
+NOTHING_SEEN = 0.1
+"""Where the axis of a panel ends at least if all its values are 0."""
 
 
 def value_text(one: Estimate, percent: bool = True) -> str:
@@ -103,7 +105,7 @@ def panels(rows: Sequence[str], columns: Sequence[Panel], *, dark: bool, title: 
         highs = [value.high if math.isfinite(value.high) else value.estimate for value in one.values]
         figure.add_trace(_bars(rows, one, axis, colours))
         figure.add_trace(_labels(rows, one, highs, axis, colours))
-        top = one.top or max([high for high in highs if not math.isnan(high)], default=1.0) or 1.0
+        top = one.top or _top(one, highs)
         layout[axis.replace("x", "xaxis")] = {
             "domain": [at * width, (at + 1) * width - (gap if at < len(columns) - 1 else 0)],
             "range": [0, top * 1.42], "visible": False, "fixedrange": True, "anchor": "y",
@@ -113,6 +115,13 @@ def panels(rows: Sequence[str], columns: Sequence[Panel], *, dark: bool, title: 
             yshift=2, align="left", showarrow=False, font={"size": 12, "color": colours.muted},
         )  # fmt: skip
     return figure.update_layout(layout)
+
+
+def _top(one: Panel, highs: Sequence[float]) -> float:
+    """The largest value that is drawn; where nothing was seen, wide enough that a small bound looks small."""
+    most = max([high for high in highs if not math.isnan(high)], default=1.0)
+    seen = any(value.estimate > 0 for value in one.values)
+    return most if seen else max(most, NOTHING_SEEN)
 
 
 def _bars(rows: Sequence[str], one: Panel, axis: str, colours: Ink) -> go.Bar:

@@ -1,6 +1,21 @@
 """What the `?` beside each heading of the What-if page says. Plain text; computes nothing."""
 
 HELP = {
+    "What would the merge do to the weights?": (
+        "The merge is computed on parameters that were read once, at random where the models are large, with the same "
+        "arithmetic as the merge itself. A parameter is one number of the model; a member's change is its checkpoint "
+        "minus the base. Where only a part was read, every figure has a 95 % interval."
+    ),
+    "Who decides?": (
+        "A member's weight is what the recipe gives it. Its share of the merged change is what it has in the result: "
+        "for every parameter, its part of the change that was elected, added up. The two differ where members "
+        "disagree, or where one changed a parameter that the others left alone."
+    ),
+    "Which knobs matter here?": (
+        "A knob can only act where the members give it something to act on. τ and the weights have no say where all "
+        "members that changed a parameter changed it alike, or where one alone did; the density has none while it "
+        "drops nothing. A knob that reaches no parameter is inert here, whatever it does elsewhere."
+    ),
     "Tensor by tensor": (
         "Per cent of each tensor's parameters; of the changed ones for *Lost in bf16*. Brighter is more. The "
         "table has every tensor with its interval."
