@@ -29,10 +29,15 @@ if TYPE_CHECKING:
     from core.preview.compare import Comparison
     from core.preview.result import Preview
 
-FIGURE, MEMBER = "whatif_figure", "whatif_member"
+FIGURE, MEMBER, MEMBER_FIGURE = "whatif_figure", "whatif_member", "whatif_member_figure"
 OF_TENSORS = {
     "Changed": "changed", "One member alone": "solo", "Agreed": "unanimous", "Contested": "contested",
     "Lost in bf16": "rounding_loss",
+}  # fmt: skip
+FIRST = "Moves by (of its length)"
+OF_MEMBER = {
+    FIRST: "relative", "Other direction": "turned", "Back to the base": "gone", "Another number in bf16": "visible",
+    "Its part of the change": "share", "Of that, alone": "solo_share",
 }  # fmt: skip
 MAX_POOL, MAX_K = 200, 40
 
@@ -131,8 +136,16 @@ def tensors(study: data.Study) -> None:
     )
     label = label or "Contested"
     found = study.preview
-    values = [found.tensor(at)[OF_TENSORS[label]] for at in range(len(found.names))]
+    places = range(len(found.names))
+    values = [found.tensor(at)[OF_TENSORS[label]] for at in places]
     heatmap(found, values, label.lower(), "whatif_tensors")
+    with st.expander("Every tensor, every figure", key="whatif_every", on_change="rerun") as every:
+        if every.open:
+            st.dataframe(
+                whatif.tensor_table(found.names, found.design.elements.tolist(), [found.tensor(at) for at in places]),
+                hide_index=True, key="whatif_every_table", height=390 if len(places) > 10 else "content",
+                alt="Every tensor with every previewed figure and its 95 % interval",
+            )  # fmt: skip
 
 
 def heatmap(found: "Preview", values: Sequence[whatif.Estimate], what: str, key: str) -> None:
@@ -215,8 +228,27 @@ def leave_out(study: data.Study, names: list[str]) -> None:
     at = shown.index(name)
     member = study.preview.member(left_out[at][0])
     st.markdown(plain(words.leave_out_sentence(name, found[at], member)), anchors=False)
-    tensors_of = [found[at].tensor(one)["relative"] for one in range(len(found[at].names))]
-    heatmap(study.preview, tensors_of, f"moves by without {name}, % of its length", "whatif_without")
+    label = st.segmented_control(
+        "Figure of each tensor",
+        list(OF_MEMBER),
+        default=FIRST,
+        required=True,
+        key=MEMBER_FIGURE,
+        label_visibility="collapsed",
+    )
+    label = label or FIRST
+    values = member_values(study, left_out[at], OF_MEMBER[label])
+    link = "without" if OF_MEMBER[label] in found[at].figures else "of"
+    heatmap(study.preview, values, f"{label.lower()}, {link} {name}", "whatif_without")
+
+
+def member_values(study: data.Study, left: "tuple[int, Comparison]", figure: str) -> Sequence[whatif.Estimate]:
+    """One figure of every tensor: of the merge without a member, or of the member in the merge."""
+    place, found = left
+    tensors = range(len(found.names))
+    if figure in found.figures:
+        return [found.tensor(one)[figure] for one in tensors]
+    return [study.preview.member(place, one)[figure] for one in tensors]
 
 
 def ablations(recipe: Recipe, chosen: Selection, study: data.Study) -> None:

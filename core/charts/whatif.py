@@ -337,6 +337,20 @@ def place_table(rows: pd.DataFrame, what: str) -> pd.DataFrame:
     )
 
 
+def tensor_table(
+    names: Sequence[str], elements: Sequence[int], tensors: Sequence[Mapping[str, Estimate]]
+) -> pd.DataFrame:
+    """Every tensor with every figure of a preview."""
+    heads = {
+        "changed": "changed", "solo": "one member alone", "unanimous": "agreed", "contested": "contested",
+        "zero_sum": "votes cancel", "rounding_loss": "lost in bf16, of changed", "merged_norm": "length of the change",
+    }  # fmt: skip
+    found: dict[str, Any] = {"tensor": list(names), "parameters": list(elements)}
+    for name, head in heads.items():
+        found[head] = [range_text(one[name], percent=name != "merged_norm") for one in tensors]
+    return pd.DataFrame(found)
+
+
 def cosine_matrix(members: int, pairs: Mapping[tuple[int, int], float]) -> np.ndarray:
     """float64 (members, members) with 1 on the diagonal from the cosines of pairs."""
     found = np.eye(members)

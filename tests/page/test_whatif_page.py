@@ -87,6 +87,21 @@ def test_another_member_can_be_left_out(monkeypatch: pytest.MonkeyPatch, tmp_pat
     box.select(other).run()
     assert not test.exception
     assert f"Without {other} the merge would move by" in texts(test)
+    for label in ("Other direction", "Back to the base", "Another number in bf16", "Its part of the change"):
+        test.segmented_control(key="whatif_member_figure").set_value(label).run()
+        assert not test.exception
+
+
+def test_every_tensor_is_listed_with_every_figure(
+    rl_only: Bank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    test = whatif_page(monkeypatch, tmp_path, bank="rl_only")
+    test.session_state["whatif_every"] = True
+    test.run()
+    assert not test.exception
+    table = next(one.value for one in test.dataframe if "tensor" in one.value.columns)
+    sample = read_sample(parse_plan(compile_plan(rl_only, Recipe()), RL_ONLY / "config.yml"))
+    assert table["tensor"].tolist() == list(sample.names) and "length of the change" in table.columns
 
 
 def test_one_member_and_every_figure_of_the_tensors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
