@@ -151,7 +151,7 @@ def _adjust(columns: _Columns, trimmed: Trimming, rule: "Rule", sample: Sample) 
     """Block sums less what the error of the thresholds, as far as each block makes it, adds to them."""
     from core.preview.tally import EACH
 
-    def sums(raw: "Raw", limits: "Limits") -> np.ndarray:
+    def sums(raw: "Raw", limits: "Limits", _: slice) -> np.ndarray:
         return _merge(raw, limits, rule, raw.raw32.shape[2])[0].flat
 
     kept = columns.each[:, :, EACH.index("kept")]

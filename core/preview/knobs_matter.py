@@ -48,7 +48,7 @@ def reach(sample: Sample, plan: Plan, *, alike: Sequence[Hashable]) -> Reach:
     groups = np.array([kinds.index(one) for one in alike], np.int64)
     loaded = load(sample, plan)
 
-    def sums(raw: "Raw", limits: "Limits") -> np.ndarray:
+    def sums(raw: "Raw", limits: "Limits", _: slice) -> np.ndarray:
         counts = np.empty((limits.at.size, REACH_COUNT + groups.size))
 
         def work(part: np.ndarray) -> None:
@@ -57,7 +57,7 @@ def reach(sample: Sample, plan: Plan, *, alike: Sequence[Hashable]) -> Reach:
         in_threads(work, len(counts))
         return counts
 
-    counts = sums(loaded.raw, loaded.trimmed.limits)
+    counts = sums(loaded.raw, loaded.trimmed.limits, slice(None))
     corrected = adjusted(counts, counts[:, REACH_COUNT:], loaded.trimmed, sample, sums)
 
     def column(at: slice) -> Column:

@@ -41,6 +41,8 @@ class Near:
     """Where the member's elements of the group are all kept."""
     gone: "Limits"
     """Where they are all trimmed."""
+    positions: np.ndarray
+    """int64 (groups, AT_MOST): the place of each element among its tensor's sampled ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,12 +96,16 @@ def _trimming(sample: Sample, raw: "Raw", members: tuple[int, ...], densities: t
 
 
 def adjusted(
-    flat: np.ndarray, kept: np.ndarray, trimmed: Trimming, sample: Sample, sums: Callable[["Raw", "Limits"], np.ndarray]
+    flat: np.ndarray,
+    kept: np.ndarray,
+    trimmed: Trimming,
+    sample: Sample,
+    sums: Callable[["Raw", "Limits", slice], np.ndarray],
 ) -> np.ndarray:
     """Block sums less what the error of the thresholds, as far as each block makes it, adds to them.
 
     `flat` float64 (n, all); `kept` float64 (n, members), non-zero deltas that the trim leaves; `sums` gives what `flat`
-    holds for other blocks under other limits, a row each.
+    holds for other blocks under other limits, a row each; these are the groups of `near` that the slice names.
     """
     near, design = trimmed.near, sample.design
     if near is None:
@@ -114,8 +120,8 @@ def adjusted(
             raw16=near.raw.raw16[groups], raw32=near.raw.raw32[groups], tensor=near.raw.tensor[groups],
             sizes=near.raw.sizes[groups], starts=near.raw.starts[groups],
         )  # fmt: skip
-        whole, none = (_some(one, groups) for one in (near.kept, near.gone))
-        slopes = (sums(part, whole) - sums(part, none)) / np.maximum(part.sizes, 1)[:, None]
+        whole, none = (some_limits(one, groups) for one in (near.kept, near.gone))
+        slopes = (sums(part, whole, groups) - sums(part, none, groups)) / np.maximum(part.sizes, 1)[:, None]
         edges = np.searchsorted(near.tensor[groups], [*some.tolist(), some[-1] + 1]).tolist()
         for tensor, first, last in zip(some.tolist(), edges, edges[1:], strict=False):
             blocks = slice(int(design.first[tensor]), int(design.first[tensor] + design.taken[tensor]))
@@ -123,7 +129,7 @@ def adjusted(
     return found
 
 
-def _some(limits: "Limits", groups: slice) -> "Limits":
+def some_limits(limits: "Limits", groups: slice) -> "Limits":
     """The limits of some groups, counted from the first of them."""
     size = len(limits.at[groups])
     return type(limits)(np.arange(size), limits.thresholds[groups], limits.cutoffs[groups])
@@ -166,7 +172,7 @@ def _near(
     magnitudes: Callable[[int, int], np.ndarray],
 ) -> Near | None:  # fmt: skip
     """Gather the groups. `around` (members, 2, tensors) and `counts` (members, tensors) as `find_limits` fills them."""
-    from core.preview.tally import Limits, gather_near
+    from core.preview.tally import gather_near
 
     tensor, member = np.nonzero(counts.T)
     if not tensor.size:
@@ -189,8 +195,15 @@ def _near(
     in_threads(work, tensor.size)
     groups = np.arange(tensor.size)
     near = raw._replace(raw16=raw16, raw32=raw32, tensor=tensor, sizes=sizes, starts=np.zeros_like(sizes))
-    whole = limits.cutoffs[design.first][tensor]
-    cuts = (positions[:, None, :] < whole[:, :, None]).sum(axis=2)
-    kept, gone = (limits.thresholds[design.first][tensor] for _ in range(2))
+    here = limits_near(limits, design, tensor, positions)
+    kept, gone = here.thresholds.copy(), here.thresholds.copy()
     kept[groups, member], gone[groups, member] = 0, KEEP_NOTHING
-    return Near(near, tensor, member, Limits(groups, kept, cuts), Limits(groups, gone, cuts))
+    whole, none = here._replace(thresholds=kept), here._replace(thresholds=gone)
+    return Near(near, tensor, member, whole, none, positions)
+
+
+def limits_near(limits: "Limits", design: Design, tensor: np.ndarray, positions: np.ndarray) -> "Limits":
+    """The limits of whole tensors for groups of their elements; `tensor` (groups,), `positions` as in `Near`."""
+    cutoffs = limits.cutoffs[design.first][tensor]
+    cuts = (positions[:, None, :] < cutoffs[:, :, None]).sum(axis=2)
+    return type(limits)(np.arange(tensor.size), limits.thresholds[design.first][tensor], cuts)

@@ -32,11 +32,20 @@ _before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(Path(merge_block.s
 
 
 @njit(cache=True, nogil=True)
-def merge_into(raw: Raw, limits: Limits, first: int, last: int, rule: Rule, figures: Figures, out: np.ndarray) -> None:
-    """Merge blocks `first` … `last` into `out`, uint32 (n, block) of fp32 bit patterns; `figures` is scratch."""
+def merge_into(
+    raw: Raw, limits: Limits, first: int, last: int, rule: Rule, figures: Figures, out: np.ndarray, kept: np.ndarray
+) -> None:
+    """Merge blocks `first` … `last` into `out`, uint32 (n, block) of fp32 bit patterns; `figures` is scratch.
+
+    Fills `kept` float64 (n, members), each member's changes that the trim leaves.
+    """
     for b in range(first, last):
+        figures.changed[:] = 0
+        figures.trimmed[:] = 0
         rows = Rows(raw.raw16[b], raw.raw32[b], raw.codes[raw.tensor[b]], raw.table)
         merge_block(rows, raw.sizes[b], rule, limits.thresholds[b], limits.cutoffs[b], out[b], figures)
+        for i in range(kept.shape[1]):
+            kept[b, i] = figures.changed[i] - figures.trimmed[i]
 
 
 @njit(cache=True, nogil=True)

@@ -4,6 +4,7 @@ Run: python -m core.preview.warm, after `core.merge.warm`. Takes nothing; leaves
 """
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +32,10 @@ def compile_preview() -> None:
         sample = read_sample(plan, budget=4 * ELEMENTS)
         for density in (1.0, 0.5):
             sample.estimate([1.0], [density])
-        compare(sample, plan, [plan])
-        reach(sample, plan, alike=[0])
+        half = replace(plan, members=tuple(replace(one, density=0.5) for one in plan.members))
+        for one in (plan, half):
+            compare(sample, plan, [one])
+            reach(sample, one, alike=[0])
 
 
 if __name__ == "__main__":

@@ -127,6 +127,17 @@ def test_intervals_hold_the_truth_as_often_as_they_say(bank: tuple[Path, list[Pa
     assert min(held.values()) >= 0.89 * 80, held
 
 
+def test_intervals_count_the_error_of_thresholds_where_densities_differ(bank: tuple[Path, list[Path]]) -> None:
+    plan, other = (plan_of(*bank, WEIGHTS, density) for density in (1.0, 0.5))
+    truth = figures(bank[0], plan, other, read_sample(plan).names)
+    held = dict.fromkeys(("visible", "turned", "gone", "distance", "relative"), 0)
+    for seed in range(40):
+        found = compare(read_sample(plan, seed=seed, budget=60_000), plan, [other])[0].total
+        for name in held:
+            held[name] += found[name].low <= truth[name] <= found[name].high
+    assert min(held.values()) >= 0.85 * 40, held
+
+
 def test_intervals_of_what_knobs_reach_count_the_error_of_thresholds(bank: tuple[Path, list[Path]]) -> None:
     plan = plan_of(*bank, WEIGHTS, 0.3)
     truth = reach(read_sample(plan), plan, alike=[1, 2, 3, 4]).figures
