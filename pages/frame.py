@@ -19,12 +19,13 @@ from pages.shared import banks, current_bank, current_recipe, is_dark, knobs, pl
 
 st.set_page_config(page_title="Mergescope", page_icon=str(PAGES / "icon.png"), layout="wide")
 st.logo(wordmark(is_dark()), size="medium")
-OTHERS = ("recipe", "runs", "precision", "results")
+OTHERS = ("recipe", "whatif", "runs", "precision", "results")
+TITLES = {"whatif": "What-if"}
 # The first page answers at / and, for links that name it, at /bank.
 page = st.navigation(
     [
         st.Page(PAGES / "bank.py", title="Bank", url_path="start", default=True),
-        *(st.Page(PAGES / f"{one}.py", title=one.capitalize(), url_path=one) for one in OTHERS),
+        *(st.Page(PAGES / f"{one}.py", title=TITLES.get(one, one.capitalize()), url_path=one) for one in OTHERS),
         st.Page(PAGES / "bank.py", title="Bank", url_path="bank", visibility="hidden"),
     ],
     position="top",

@@ -88,7 +88,7 @@ def loss_heatmap(report: pd.DataFrame, *, chosen: str | None, dark: bool) -> go.
     columns = module_columns(report)
     rest = report[report["layer"] < 0]
     height = HEAD + ROW * len(layers) + (GAP + STRIP if len(rest) else 12)
-    figure = go.Figure(layout=_loss_layout(layers, columns, rest, height, dark=dark))
+    figure = go.Figure(layout=place_layout(layers, columns, rest, height, dark=dark))
     if columns:
         inner = report[report["layer"] >= 0]
         x = [columns.index(one) for one in inner["module"]]
@@ -188,7 +188,7 @@ def _scale_bar(colours: Ink) -> dict[str, Any]:
     }
 
 
-def _loss_layout(
+def place_layout(
     layers: list[int], columns: list[str], rest: pd.DataFrame, height: int, *, dark: bool
 ) -> dict[str, Any]:
     """Two blocks of cells: layers by modules, and under it the tensors that belong to no layer."""

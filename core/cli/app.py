@@ -18,6 +18,7 @@ from core.errors import MergescopeError
 
 MODULES = {
     "banks": ("bank", "select", "plan"),
+    "stability": ("stability",),
     "scores": ("scores",),
     "models": ("merge", "verify", "reproduce", "rounding", "eval"),
     "preview": ("preview",),

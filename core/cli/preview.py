@@ -5,7 +5,7 @@ Takes a mergekit config; what it computes is in `core.preview`, imported when ru
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,9 +15,26 @@ from core.cli.output import cell, emit, note, only_ours_on_stdout, table
 from core.errors import InputError
 
 if TYPE_CHECKING:
+    from core.merge.plan import Plan
+    from core.preview.compare import Comparison
+    from core.preview.knobs_matter import Reach
     from core.preview.result import Figure, Preview
+    from core.preview.sample import Sample
 
 EXAMPLE = "Example: python -m core preview config.yml --budget 64MB --json"
+KNOB_WORDS = {
+    "changed": "that scale can affect: a member changes it",
+    "weights": "that weights can affect: members change it differently",
+    "tau": "that tau can affect: so do members of unequal weight",
+    "normalize": "that normalize can affect: not all members agree on it",
+    "trimmed": "where the density drops a change",
+}
+LEFT_OUT = {
+    "relative": "moves by, of its length",
+    "turned": "other direction",
+    "gone": "back to the base",
+    "visible": "another number in bf16",
+}
 MOST_TENSORS, MOST_PAIRS = 5, 15
 """Rows of the tables for people; JSON has all."""
 
@@ -35,6 +52,9 @@ def preview(
     seed: Annotated[int, typer.Option(help="The same seed reads the same blocks.")] = 0,
     budget: Annotated[str, typer.Option(metavar="BYTES", help="Read at most so much, such as 64MB.")] = "64MB",
     full: Annotated[bool, typer.Option("--full", help="In JSON, members and cosines of every tensor too.")] = False,
+    knobs: Annotated[
+        bool, typer.Option("--knobs", help="For ties: what each knob can affect, and what leaves with each member.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate a merge from a random sample of its models, with 95 % intervals; writes nothing."""
@@ -50,10 +70,51 @@ def preview(
         plan = read_plan(config)
         sample = read_sample(plan, seed=seed, budget=allowed)
         found = estimate_plan(sample, plan)
+        more = _knobs(sample, plan) if knobs else None
     seconds = time.perf_counter() - started
     for warning in dict.fromkeys((*plan.warnings, *found.warnings)):
         note(f"warning: {warning}")
-    emit(found.as_dict(full=full) | {"seconds": seconds}) if as_json else print(_text(found, seconds))
+    if as_json:
+        emit(found.as_dict(full=full) | {"seconds": seconds} | (more.as_dict() if more else {}))
+    else:
+        print("\n\n".join([*([_knob_text(more, found)] if more else []), _text(found, seconds)]))
+
+
+class Knobs(NamedTuple):
+    """What `--knobs` adds."""
+
+    reach: "Reach"
+    left_out: "list[Comparison]"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        figures = {name: one.as_dict() for name, one in self.reach.figures.items()}
+        left = [{name: one.as_dict() for name, one in each.total.items()} for each in self.left_out]
+        return {"knobs": figures | {"trims_below": self.reach.trims_below.as_dict()}, "left_out": left}
+
+
+def _knobs(sample: "Sample", plan: "Plan") -> Knobs:
+    """Members of equal weight count as of equal score: a config does not say where its weights are from."""
+    from core.preview.knobs_matter import reach
+    from core.preview.leave_out import leave_one_out
+
+    return Knobs(reach(sample, plan, alike=[one.weight for one in plan.members]), leave_one_out(sample, plan))
+
+
+def _knob_text(more: Knobs, found: "Preview") -> str:
+    figures = more.reach.figures
+    rows = [[KNOB_WORDS[name], *one[:3]] for name, one in figures.items()]
+    rows.append(
+        ["most that a member changes of a tensor: a density from there on is inert", *more.reach.trims_below[:3]]
+    )
+    parts = [table(rows, ["share of all elements", "estimate", "low", "high"])]
+    left = [
+        [path.name, *(_short(each.total[name]) for name in LEFT_OUT)]
+        for path, each in zip(found.members, more.left_out, strict=False)
+    ]
+    if left:
+        parts.append(table(left, ["without", *LEFT_OUT.values()]))
+    return "\n\n".join(parts)
 
 
 def _bytes(text: str) -> int:

@@ -16,14 +16,11 @@ from core.merge.plan import AUTO, Member, Plan
 from core.preview.intervals import Both, Bounds, Column, Strata, cosines, norms, shares
 from core.preview.result import EACH_MEMBER, SHARES, Preview
 from core.preview.sample import Sample, in_threads, inner_products, picked
-from core.preview.trimming import Trimming, trimming
+from core.preview.trimming import Trimming, adjusted, trimming
 
 if TYPE_CHECKING:
     from core.merge.kernels import Rule
     from core.preview.tally import Limits, Raw
-
-MOST_AT_ONCE = 4_000_000
-"""Numbers that the slopes of some tensors may take at a time."""
 
 
 class _Columns(NamedTuple):
@@ -77,11 +74,11 @@ def estimate(
     rule = rule_of(plan)
     columns, bad = _merge(raw, trimmed.limits, rule, sample.design.block)
     _refuse_bad(sample, places, bad)
-    adjusted = columns if trimmed.near is None else _adjust(columns, trimmed, rule, sample)
+    corrected = columns if trimmed.near is None else _adjust(columns, trimmed, rule, sample)
     strata = Strata(sample.design)
     return Preview(
         method, sample.seed, sample.names, tuple(sample.members[one] for one in places), sample.design,
-        sample.bytes_read, _shared(strata, columns, adjusted), _each(strata, columns, adjusted),
+        sample.bytes_read, _shared(strata, columns, corrected), _each(strata, columns, corrected),
         _pairs(sample, strata, places), sample.warnings, time.perf_counter() - started,
     )  # fmt: skip
 
@@ -154,24 +151,11 @@ def _adjust(columns: _Columns, trimmed: Trimming, rule: "Rule", sample: Sample) 
     """Block sums less what the error of the thresholds, as far as each block makes it, adds to them."""
     from core.preview.tally import EACH
 
-    near, design = trimmed.near, sample.design
-    assert near is not None
-    flat = columns.flat
-    over = columns.each[:, :, EACH.index("kept")] - trimmed.shares[design.tensor] * design.sizes[:, None]
-    step = max(1, MOST_AT_ONCE // (flat.shape[1] * rule.weights.size))
-    tensors = np.unique(near.tensor)
-    for some in np.array_split(tensors, -(-tensors.size // step)):
-        groups = slice(*np.searchsorted(near.tensor, [some[0], some[-1] + 1]).tolist())
-        changes = [
-            _merge(near.raw, type(one)(*(array[groups] for array in one)), rule, near.raw.raw32.shape[2])[0].flat
-            for one in (near.kept, near.gone)
-        ]
-        slopes = (changes[0] - changes[1]) / np.maximum(near.raw.sizes[groups], 1)[:, None]
-        edges = np.searchsorted(near.tensor[groups], [*some.tolist(), some[-1] + 1]).tolist()
-        for tensor, first, last in zip(some.tolist(), edges, edges[1:], strict=False):
-            blocks = slice(int(design.first[tensor]), int(design.first[tensor] + design.taken[tensor]))
-            flat[blocks] -= over[blocks][:, near.member[groups][first:last]] @ slopes[first:last]
-    return _Columns.of(flat, rule.weights.size)
+    def sums(raw: "Raw", limits: "Limits", _: slice) -> np.ndarray:
+        return _merge(raw, limits, rule, raw.raw32.shape[2])[0].flat
+
+    kept = columns.each[:, :, EACH.index("kept")]
+    return _Columns.of(adjusted(columns.flat, kept, trimmed, sample, sums), rule.weights.size)
 
 
 def _shared(strata: Strata, columns: _Columns, adjusted: _Columns) -> dict[str, Both]:

@@ -208,7 +208,7 @@ def norms(strata: Strata, squares: Column, moved: np.ndarray, most_moved: Both) 
     whole = sums * strata.expand
     count = moved.sum()
     mean = squares.values.sum() / count if count else np.inf
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         own = np.nan_to_num(squares.values / sums[strata.tensor])
         spread = strata.spread(_jackknifed(residuals, own))
         ours = np.nan_to_num(squares.values * weight / whole.sum(axis=0))

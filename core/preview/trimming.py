@@ -24,6 +24,8 @@ NEAR = 0.03
 """Share of a tensor's elements on either side of the threshold, by rank, that count as near."""
 AT_LEAST, AT_MOST = 16, 128
 """Elements on either side that count as near at least; elements of a group at most."""
+MOST_AT_ONCE = 4_000_000
+"""Numbers that the slopes of some tensors may take at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +41,8 @@ class Near:
     """Where the member's elements of the group are all kept."""
     gone: "Limits"
     """Where they are all trimmed."""
+    positions: np.ndarray
+    """int64 (groups, AT_MOST): the place of each element among its tensor's sampled ones."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +95,46 @@ def _trimming(sample: Sample, raw: "Raw", members: tuple[int, ...], densities: t
     return Trimming(limits, shares, _near(raw, design, limits, around=around, counts=counts, magnitudes=magnitudes))
 
 
+def adjusted(
+    flat: np.ndarray,
+    kept: np.ndarray,
+    trimmed: Trimming,
+    sample: Sample,
+    sums: Callable[["Raw", "Limits", slice], np.ndarray],
+) -> np.ndarray:
+    """Block sums less what the error of the thresholds, as far as each block makes it, adds to them.
+
+    `flat` float64 (n, all); `kept` float64 (n, members), non-zero deltas that the trim leaves; `sums` gives what `flat`
+    holds for other blocks under other limits, a row each; these are the groups of `near` that the slice names.
+    """
+    near, design = trimmed.near, sample.design
+    if near is None:
+        return flat
+    found = flat.copy()
+    over = kept - trimmed.shares[design.tensor] * design.sizes[:, None]
+    step = max(1, MOST_AT_ONCE // (flat.shape[1] * kept.shape[1]))
+    tensors = np.unique(near.tensor)
+    for some in np.array_split(tensors, -(-tensors.size // step)):
+        groups = slice(*np.searchsorted(near.tensor, [some[0], some[-1] + 1]).tolist())
+        part = near.raw._replace(
+            raw16=near.raw.raw16[groups], raw32=near.raw.raw32[groups], tensor=near.raw.tensor[groups],
+            sizes=near.raw.sizes[groups], starts=near.raw.starts[groups],
+        )  # fmt: skip
+        whole, none = (some_limits(one, groups) for one in (near.kept, near.gone))
+        slopes = (sums(part, whole, groups) - sums(part, none, groups)) / np.maximum(part.sizes, 1)[:, None]
+        edges = np.searchsorted(near.tensor[groups], [*some.tolist(), some[-1] + 1]).tolist()
+        for tensor, first, last in zip(some.tolist(), edges, edges[1:], strict=False):
+            blocks = slice(int(design.first[tensor]), int(design.first[tensor] + design.taken[tensor]))
+            found[blocks] -= over[blocks][:, near.member[groups][first:last]] @ slopes[first:last]
+    return found
+
+
+def some_limits(limits: "Limits", groups: slice) -> "Limits":
+    """The limits of some groups, counted from the first of them."""
+    size = len(limits.at[groups])
+    return type(limits)(np.arange(size), limits.thresholds[groups], limits.cutoffs[groups])
+
+
 def _edges(design: Design) -> np.ndarray:
     """int64 (tensors + 1,): where each tensor's sampled elements begin, one tensor after the other."""
     return np.concatenate([[0], np.cumsum(np.add.reduceat(design.sizes, design.first))])
@@ -128,7 +172,7 @@ def _near(
     magnitudes: Callable[[int, int], np.ndarray],
 ) -> Near | None:  # fmt: skip
     """Gather the groups. `around` (members, 2, tensors) and `counts` (members, tensors) as `find_limits` fills them."""
-    from core.preview.tally import Limits, gather_near
+    from core.preview.tally import gather_near
 
     tensor, member = np.nonzero(counts.T)
     if not tensor.size:
@@ -151,8 +195,15 @@ def _near(
     in_threads(work, tensor.size)
     groups = np.arange(tensor.size)
     near = raw._replace(raw16=raw16, raw32=raw32, tensor=tensor, sizes=sizes, starts=np.zeros_like(sizes))
-    whole = limits.cutoffs[design.first][tensor]
-    cuts = (positions[:, None, :] < whole[:, :, None]).sum(axis=2)
-    kept, gone = (limits.thresholds[design.first][tensor] for _ in range(2))
+    here = limits_near(limits, design, tensor, positions)
+    kept, gone = here.thresholds.copy(), here.thresholds.copy()
     kept[groups, member], gone[groups, member] = 0, KEEP_NOTHING
-    return Near(near, tensor, member, Limits(groups, kept, cuts), Limits(groups, gone, cuts))
+    whole, none = here._replace(thresholds=kept), here._replace(thresholds=gone)
+    return Near(near, tensor, member, whole, none, positions)
+
+
+def limits_near(limits: "Limits", design: Design, tensor: np.ndarray, positions: np.ndarray) -> "Limits":
+    """The limits of whole tensors for groups of their elements; `tensor` (groups,), `positions` as in `Near`."""
+    cutoffs = limits.cutoffs[design.first][tensor]
+    cuts = (positions[:, None, :] < cutoffs[:, :, None]).sum(axis=2)
+    return type(limits)(np.arange(tensor.size), limits.thresholds[design.first][tensor], cuts)

@@ -18,6 +18,7 @@ PAGES = {
     "": "Who solves what",
     "bank": "Who solves what",
     "recipe": "Picks for every λ",
+    "whatif": "What else could this recipe pick?",
     "runs": "No runs yet",
     "precision": "merge",
     "results": "merge",

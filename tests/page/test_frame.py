@@ -20,7 +20,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_bank(tmp_path_factory.mktemp("banks") / "made")
 
 
-@pytest.mark.parametrize("page", ["bank.py", "recipe.py", "runs.py", "precision.py", "results.py"])
+@pytest.mark.parametrize("page", ["bank.py", "recipe.py", "whatif.py", "runs.py", "precision.py", "results.py"])
 def test_every_page_opens_on_its_own(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     test = open_frame(monkeypatch, tmp_path, **S3).run()
     test.switch_page(page).run()

@@ -29,6 +29,17 @@ def test_json_has_the_promised_keys(path: Path, capsys: pytest.CaptureFixture[st
     assert sorted(one.name for one in path.parent.iterdir()) == ["bank", "config.yml"]
 
 
+def test_knobs_says_what_each_can_affect_and_what_leaves(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["preview", str(path), "--knobs", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["knobs"]) == {"changed", "weights", "tau", "normalize", "trimmed", "trims_below"}
+    assert found["knobs"]["changed"]["estimate"] == pytest.approx(found["total"]["changed"]["estimate"])
+    assert len(found["left_out"]) == len(found["members"])
+    assert all(0 < one["relative"]["estimate"] < 2 for one in found["left_out"])
+    assert run(["preview", str(path), "--knobs"]) == 0
+    assert "that weights can affect" in (text := capsys.readouterr().out) and "back to the base" in text
+
+
 def test_text_shows_intervals_and_what_was_read(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["preview", str(path), "--budget", "40kB"]) == 0
     text = capsys.readouterr().out
