@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from core.cli import banks, checkpoints, doctor, jobs, judge, models, preview, scores, xray
+from core.cli import banks, checkpoints, doctor, jobs, judge, models, precision, preview, scores, xray
 from core.errors import MergescopeError
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (banks, scores, models, preview, xray, checkpoints, judge, jobs, doctor):
+for module in (banks, scores, models, preview, xray, precision, checkpoints, judge, jobs, doctor):
     module.register(app)
 
 INTERRUPTED = 130
