@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from core.cli.options import JsonOption
-from core.cli.output import emit, note, only_ours_on_stdout, table
+from core.cli.output import emit, note, only_ours_on_stdout, progress_line, table
 from core.errors import InputError
 
 if TYPE_CHECKING:
+    from core.precision.sampling import Share
+    from core.preview.dialects import DialectReport
     from core.preview.xray import Xray
 
 XRAY_EXAMPLE = "Example: python -m core xray config.yml model.norm.weight 7; or: … xray config.yml --find contested"
+DIALECTS_EXAMPLE = "Example: python -m core dialects config.yml --json"
+MOST_TENSORS = 5
+"""Rows of the table for people; JSON has all."""
 ConfigArgument = Annotated[
     Path, typer.Argument(metavar="CONFIG.yml", help="A mergekit config: ties, task_arithmetic, linear.")
 ]
@@ -24,6 +29,7 @@ ConfigArgument = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("xray", epilog=XRAY_EXAMPLE)(xray)
+    app.command("dialects", epilog=DIALECTS_EXAMPLE)(dialects)
 
 
 def xray(
@@ -81,3 +87,46 @@ def text_of(found: "Xray") -> str:
     heads, rows = member_rows(found)
     steps = [f"{name:<9}{formula}" for name, formula in steps_of(found)]
     return "\n".join([place_of(found), "", table(rows, heads), "", *steps])
+
+
+def dialects(
+    config: ConfigArgument,
+    *,
+    seed: Annotated[int, typer.Option(help="The same seed looks at the same blocks.")] = 0,
+    limit: Annotated[int, typer.Option(metavar="N", help="Compare about so many parameters at most.")] = 20_000_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the three dialects of TIES on one plan: where they differ, and by how much; writes nothing."""
+    if seed < 0 or limit < 1:
+        raise InputError("expected a --seed from 0 and a --limit from 1.")
+    with only_ours_on_stdout():
+        from core.merge import read_plan
+        from core.preview.dialects import compare_dialects
+
+        with progress_line("dialects") as progress:
+            found = compare_dialects(read_plan(config), limit=limit, seed=seed, progress=progress)
+    for warning in found.warnings:
+        note(f"warning: {warning}")
+    emit(found.as_dict()) if as_json else print(_dialects_text(found))
+
+
+def _dialects_text(found: "DialectReport") -> str:
+    heads = ["dialects", "tensor", "differ, %", "differ in bf16, %", "‖difference‖", "over ‖change of the first‖"]
+    most = sorted(found.tensors, key=lambda one: -one.norm)[:MOST_TENSORS]
+    rows = [
+        [
+            f"{one.first}, {one.second}", one.name, _share(one.differ, 100), _share(one.differ_bf16, 100), one.norm,
+            _share(one.relative, 1),
+        ]
+        for one in (*found.total, *most)
+    ]  # fmt: skip
+    norms = ", ".join(f"{name} {value:.4g}" for name, value in found.norms.items())
+    kind = "every parameter" if found.exact else f"{found.looked:,} parameters, 95 % intervals (seed {found.seed})"
+    return f"{table(rows, heads)}\n\n‖merged − base‖: {norms}. Compared at {kind}; the trim's thresholds are exact."
+
+
+def _share(one: "Share", factor: int) -> str:
+    if one.value != one.value:
+        return "-"
+    value = f"{factor * one.value:.3f}"
+    return value if one.low == one.high else f"{value} ({factor * one.low:.3f}–{factor * one.high:.3f})"

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-BLOCK = 16_384
+from core.stats.student import t_quantile
+
+WHOLE, PART = 16_384, 4_096
+"""Elements of a block where everything is looked at, and where blocks are sampled."""
 FEWEST = 4
 """Blocks of a tensor that is not read whole."""
-Z = 1.959964
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,23 @@ class Blocks:
         value = self.total(above) / whole
         if self.exact:
             return Share(value, value, value)
-        rest, variance = above - value * below, 0.0
+        rest, variances, freedom = above - value * below, [], []
         for tensor in np.flatnonzero(self.taken < self.of):
             mine = rest[self.tensor == tensor]
             n, of = int(self.taken[tensor]), int(self.of[tensor])
-            variance += of * of * (1 - n / of) * float(np.var(mine, ddof=1)) / n
-        half = Z * math.sqrt(variance) / abs(whole)
+            variances.append(of * of * (1 - n / of) * float(np.var(mine, ddof=1)) / n)
+            freedom.append(n - 1)
+        half = _half_width(np.array(variances), np.array(freedom)) / abs(whole)
         return Share(value, value - half, value + half)
+
+
+def _half_width(variances: np.ndarray, freedom: np.ndarray) -> float:
+    """Half of a 95 % interval of a sum of independent means, by Student's t with Satterthwaite's degrees of freedom."""
+    total = float(variances.sum())
+    if total == 0:
+        return 0.0
+    degrees = total**2 / float((variances**2 / freedom).sum())
+    return t_quantile(max(1, int(degrees))) * math.sqrt(total)
 
 
 def choose(names: Sequence[str], elements: Sequence[int], *, limit: int, seed: int) -> Blocks:
@@ -76,17 +88,18 @@ def choose(names: Sequence[str], elements: Sequence[int], *, limit: int, seed: i
     Every tensor gives at least four blocks, or all it has; the same seed chooses the same.
     """
     whole = sum(elements)
+    block = WHOLE if whole <= limit else PART
     tensor, start, size, of, taken = [], [], [], [], []
     for at, (name, count) in enumerate(zip(names, elements, strict=True)):
-        blocks = -(-count // BLOCK)
+        blocks = -(-count // block)
         some = blocks if whole <= limit else min(blocks, max(FEWEST, round(blocks * limit / whole)))
         chosen = np.arange(blocks)
         if some < blocks:
             rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
             chosen = np.sort(rng.choice(blocks, some, replace=False))
         tensor.append(np.full(some, at))
-        start.append(chosen * BLOCK)
-        size.append(np.minimum(BLOCK, count - chosen * BLOCK))
+        start.append(chosen * block)
+        size.append(np.minimum(block, count - chosen * block))
         of.append(blocks)
         taken.append(some)
     empty = [np.zeros(0, np.int64)]

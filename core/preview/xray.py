@@ -148,6 +148,12 @@ class Reader:
             self._kept[job.name] = select(job.inputs, self.densities, self._blocks(job))
         return self._kept[job.name]
 
+    def share_whole(self, other: "Reader") -> None:
+        """Take over what another reader of the same models finds of them whole."""
+        if self.whole_models and other.whole_models:
+            self._whole = other._of_whole_models()
+            self.rule = self.rule._replace(zero_plus=other.rule.zero_plus)
+
     def _of_whole_models(self) -> Kept:
         if self._whole is None:
             whole = WholeModels([one for one in self.jobs if one.duplicate_of is None], self._blocks)

@@ -88,7 +88,7 @@ def test_a_sample_covers_what_a_full_look_finds(tmp_path: Path) -> None:
 
 
 def test_blocks_stand_for_all() -> None:
-    blocks = choose(["a", "b"], [16_384 * 100 + 5, 7], limit=16_384 * 10, seed=0)
+    blocks = choose(["a", "b"], [4096 * 100 + 5, 7], limit=4096 * 10, seed=0)
     assert blocks.taken.tolist() == [10, 1] and blocks.of.tolist() == [101, 1]
     assert blocks.total(np.ones(11)) == pytest.approx(102)
 
