@@ -79,8 +79,12 @@ def _term(value: float) -> str:
     return f"({number(value)})" if value < 0 else number(value)
 
 
+def _sum(values: list[float]) -> str:
+    return " + ".join(number(one) if at == 0 else _term(one) for at, one in enumerate(values))
+
+
 def _vote(found: Xray) -> str:
-    terms = " + ".join(_term(one.weighted) for one in found.members if one.weighted)
+    terms = _sum([one.weighted for one in found.members if one.weighted])
     if not terms:
         return "no member changes it"
     elected = "+" if found.sign == 1 else "−"
@@ -92,7 +96,7 @@ def _mean(found: Xray) -> str:
     if found.method == "linear":
         terms = " + ".join(f"{number(one.weight)}·{_term(one.raw)}" for one in found.members)
     else:
-        terms = " + ".join(_term(one.weighted) for one in found.members if one.agrees) or "0"
+        terms = _sum([one.weighted for one in found.members if one.agrees]) or "0"
     if found.method == "ties" and not any(one.agrees for one in found.members):
         return "0"
     if found.divisor is None:
