@@ -45,7 +45,7 @@ def draw(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
     except MergescopeError as problem:
         say(problem)
         return
-    _boxes(found)
+    _boxes(found, [one.checkpoint for one in chosen.picks])
     _in_text(found)
 
 
@@ -97,46 +97,39 @@ def _place(text: str) -> tuple[int, ...]:
         raise InputError(f"index: expected a number such as 1234, or 3, 17; found {text!r:.40}.") from None
 
 
-def _boxes(found: "Xray") -> None:
+def _boxes(found: "Xray", names: list[str]) -> None:
     from core.preview.sentences import place_of
 
     st.markdown(f"**{plain(place_of(found))}**", anchors=False)
-    boxes = _contents(found)
-    for column, (title, lines) in zip(st.columns(len(boxes), gap="small"), boxes, strict=True):
-        with column, st.container(border=True, height="stretch", gap=None, key=f"xray_box_{title.split()[0].lower()}"):
+    boxes = _contents(found, names)
+    widths = [0.49, *[0.51 / (len(boxes) - 1)] * (len(boxes) - 1)]
+    for column, (title, text) in zip(st.columns(widths, gap="small"), boxes, strict=True):
+        with column, st.container(border=True, height="stretch", gap="small", key=f"xray_box_{title.split()[0]}"):
             st.markdown(f"**{title}**", anchors=False)
-            st.markdown("  \n".join(lines), anchors=False)
+            st.markdown(text, anchors=False)
 
 
-def _contents(found: "Xray") -> list[tuple[str, list[str]]]:
-    """Title and lines of each box, in the order of the work."""
+def _contents(found: "Xray", names: list[str]) -> list[tuple[str, str]]:
+    """Title and text of each box, in the order of the work."""
     from core.preview.sentences import number, steps_of, trim_of, vote_of
 
     steps = {name: plain(formula) for name, formula in steps_of(found)}
-    members = found.members
-    trim = [f"{plain(one.name)}: δ = {number(one.delta)}" for one in members]
-    boxes = [("Change δ = member − base", [f"base: {steps['base']}", *trim])]
-    if found.method == "ties":
-        boxes.append(("Trim", [f"{plain(one.name)}: {plain(trim_of(one))}" for one in members]))
-    weighed = [
-        f"{plain(one.name)}: {number(one.weight)} × δ = {number(one.weighted)} **{vote_of(one, found)}**"
-        if one.weighted
-        else f"{plain(one.name)}: no vote"
-        for one in members
-    ]
-    end = [f"sum = {number(found.total)}", _elected(found)] if found.sign is not None else []
-    boxes.append(("Weigh and vote" if end else "Weigh", [*weighed, *end]))
+    trims = found.method == "ties"
+    heads = ["member", "δ", *(["trim"] if trims else []), "weight", "weight·δ", "vote" if trims else "sign"]
+    rows = [heads, ["---", "---:", *(["---"] if trims else []), "---:", "---:", "---"]]
+    for name, one in zip(names, found.members, strict=True):
+        trim = [plain(trim_of(one))] if trims else []
+        cells = [plain(name), number(one.delta), *trim, f"{one.weight:.4g}", number(one.weighted)]
+        rows.append([*cells, vote_of(one, found)])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    boxes = [("Members: δ = value − base", f"{table}\n\nbase {steps['base']}")]
+    if trims:
+        boxes.append(("Vote", steps["vote"]))
     middle = "mean" if found.divisor is not None else "sum"
-    boxes.append((middle.capitalize(), [steps[middle], *([f"scale: {steps['scale']}"] if "scale" in steps else [])]))
-    boxes.append(("Add to the base", [steps["add"]]))
-    boxes.append(("Round", [steps["round"]]))
+    scale = f"  \nscale: {steps['scale']}" if "scale" in steps else ""
+    boxes.append((middle.capitalize(), steps[middle] + scale))
+    boxes.append(("Add, round", f"{steps['add']}\n\n{steps['round']}"))
     return boxes
-
-
-def _elected(found: "Xray") -> str:
-    if not any(one.weighted for one in found.members):
-        return "no member changes it"
-    return f"**{'+' if found.sign == 1 else '−'} is elected**"
 
 
 def _in_text(found: "Xray") -> None:

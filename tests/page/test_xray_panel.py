@@ -34,7 +34,7 @@ def said(test: AppTest) -> str:
 def test_it_opens_at_a_contested_parameter(panel: AppTest) -> None:
     text = said(panel)
     assert "outvoted" in text and "agrees" in text
-    for title in ("Change δ = member − base", "Trim", "Weigh and vote", "Mean", "Add to the base", "Round"):
+    for title in ("Members: δ = value − base", "Vote", "Mean", "Add, round"):
         assert f"**{title}**" in text
 
 
