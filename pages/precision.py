@@ -15,7 +15,7 @@ from core.charts import election as votes
 from core.charts import rounding as figures
 from core.charts import rounding_words as words
 from core.errors import MergescopeError
-from pages.shared import chart, current_bank, is_dark, ledger, stop_with
+from pages.shared import chart, current_bank, is_dark, ledger, lens, stop_with
 from pages.shared.runs import REPORT, choose_run, clicked_name, merged_folder, note, of_bank, page_link
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def main() -> None:
         st.info(words.WHY_SO_LITTLE, icon=":material/info:")
     where_it_is_lost(report)
     one_tensor(report)
+    lens.draw(folder)
     who_voted(report, job, what)
     every_tensor(report)
 

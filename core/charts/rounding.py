@@ -244,7 +244,7 @@ def loss_table(report: pd.DataFrame) -> pd.DataFrame:
             "relative L2 error": report["relative_l2"].astype(float).round(4),
             "cosine": report["cosine"].astype(float).round(4),
             "shape": report["shape"],
-            "layer": report["layer"].where(report["layer"] >= 0),
+            "layer": [f"{one:02d}" if one >= 0 else "–" for one in report["layer"]],
             "module": report["module"],
         }
     )

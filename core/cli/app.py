@@ -22,6 +22,8 @@ MODULES = {
     "scores": ("scores",),
     "models": ("merge", "verify", "reproduce", "rounding", "eval"),
     "preview": ("preview",),
+    "xray": ("xray", "dialects"),
+    "precision": ("lens", "sidecar"),
     "checkpoints": ("convert",),
     "judge": ("compare",),
     "ladder": ("ladder", "random-delta"),

@@ -45,13 +45,15 @@ class RoundingReport:
         }
 
 
-class _Pair(NamedTuple):
+class Pair(NamedTuple):
+    """A tensor of the base and its counterpart."""
+
     base: TensorInfo
     merged: TensorInfo
 
 
 class _Block(NamedTuple):
-    pair: _Pair
+    pair: Pair
     end: int
     figures: "Figures"
 
@@ -65,7 +67,7 @@ def rounding_report(
     CheckpointError. NaN always does. `block` (elements) changes speed and memory only.
     """
     one, two = open_checkpoint(base), open_checkpoint(merged)
-    pairs, skipped = _pairs(one, two)
+    pairs, skipped = pairs_of(one, two)
     if skipped and not partly:
         raise CheckpointError(f"{two.folder}: tensor {skipped[0]} is not in {one.folder} with the same shape.")
     total, done = sum(pair.base.elements for pair in pairs), 0
@@ -79,7 +81,7 @@ def rounding_report(
     return RoundingReport(add_up(parts).row("total"), rows, tuple(skipped))
 
 
-def _pairs(base: CheckpointFile, merged: CheckpointFile) -> tuple[list[_Pair], list[str]]:
+def pairs_of(base: CheckpointFile, merged: CheckpointFile) -> tuple[list[Pair], list[str]]:
     """Float tensors by name; a tied lm_head is the embedding once more and is left out."""
     pairs, skipped = [], []
     for name in sorted({*base.tensors, *merged.tensors}):
@@ -89,11 +91,11 @@ def _pairs(base: CheckpointFile, merged: CheckpointFile) -> tuple[list[_Pair], l
         if one is None or two is None or one.shape != two.shape:
             skipped.append(name)
         elif one.dtype in FLOATS and two.dtype in FLOATS:
-            pairs.append(_Pair(one, two))
+            pairs.append(Pair(one, two))
     return pairs, skipped
 
 
-def _run(pairs: list[_Pair], block: int) -> Iterator[tuple[_Pair, RoundingSums]]:
+def _run(pairs: list[Pair], block: int) -> Iterator[tuple[Pair, RoundingSums]]:
     block = -(-block // SUB_BLOCK) * SUB_BLOCK
     threads = thread_count()
     buffers = BufferPool(2, block)
@@ -115,7 +117,7 @@ def _run(pairs: list[_Pair], block: int) -> Iterator[tuple[_Pair, RoundingSums]]
                 mine = []
 
 
-def _round(pair: _Pair, start: int, n: int, files: Files, buffers: BufferPool) -> _Block:
+def _round(pair: Pair, start: int, n: int, files: Files, buffers: BufferPool) -> _Block:
     from core.merge import kernels
 
     figures = kernels.Figures.zeros(1, n)

@@ -73,3 +73,26 @@ def test_a_click_names_its_tensor() -> None:
     assert clicked_name([]) is None
     assert clicked_name([{"x": 1}]) is None
     assert clicked_name([{"customdata": ["model.norm.weight", "said"]}]) == "model.norm.weight"
+
+
+def test_what_survives_and_what_would_save_it_are_shown(finished: Finished, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = read_report(Path(finished.job.result["out"]))  # type: ignore[index]
+    survive = 100 * (1 - report["lost"].sum() / report["changed"].sum())
+    test = precision_page(monkeypatch, finished)
+    said = texts(test)
+    assert f"In bf16 {survive:.1f} % of the changed parameters survive at the present scale" in said
+    assert "bf16 with a residual file beside it" in said
+    test.toggle(key="compare_dialects").set_value(True).run()
+    assert not test.exception
+    tables = [one.value for one in test.dataframe if "dialects" in one.value.columns]
+    assert tables[0]["dialects"].tolist() == ["mergekit and paper", "mergekit and sum", "paper and sum"]
+
+
+def test_tensors_outside_the_layers_have_no_layer_named_none(
+    finished: Finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    test = precision_page(monkeypatch, finished)
+    table = next(one.value for one in test.dataframe if "layer" in one.value.columns)
+    layers = dict(zip(table["tensor"], table["layer"], strict=True))
+    assert layers["model.norm.weight"] == "–"
+    assert layers["model.layers.0.mlp.up_proj.weight"] == "00"
