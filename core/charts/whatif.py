@@ -85,7 +85,7 @@ def range_text(one: Estimate, percent: bool = True) -> str:
     return f"{said} ({low.removesuffix(' %')} to {high})"
 
 
-def panels(rows: Sequence[str], columns: Sequence[Panel], *, dark: bool, title: str = "") -> go.Figure:
+def panels(rows: Sequence[str], columns: Sequence[Panel], *, dark: bool) -> go.Figure:
     """A column of bars for each panel, a row for each name, with whiskers where a value is estimated."""
     colours = ink(dark)
     figure = go.Figure()
