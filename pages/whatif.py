@@ -18,7 +18,7 @@ from core.recipe import Selection
 from core.recipe.coverage import pick_coverage
 from core.recipe.model import Recipe
 from core.recipe.nudges import lambda_room
-from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark, plain, say
+from pages.shared import chart, current_bank, current_recipe, current_selection, is_dark, plain, say, xray
 from pages.shared import whatif_data as data
 from pages.shared.runs import note, page_link
 from pages.shared.whatif_help import HELP
@@ -99,6 +99,8 @@ def about_weights(bank: Bank, recipe: Recipe, chosen: Selection, study: data.Stu
     ablations(recipe, chosen, study)
     header("Which knobs matter here?")
     knobs(bank, recipe, chosen, study)
+    header("One parameter, step by step")
+    one_parameter(bank, recipe, chosen)
 
 
 def totals(study: data.Study) -> None:
@@ -301,6 +303,12 @@ def knobs(bank: Bank, recipe: Recipe, chosen: Selection, study: data.Study) -> N
         table=lambda: whatif.panel_table("step", names, columns),
         key="whatif_steps",
     )
+
+
+@st.fragment
+def one_parameter(bank: Bank, recipe: Recipe, chosen: Selection) -> None:
+    """The X-ray of the merge; only this part is drawn again by it."""
+    xray.draw(bank, recipe, chosen)
 
 
 def about_picks(bank: Bank, recipe: Recipe, chosen: Selection) -> None:

@@ -16,6 +16,11 @@ HELP = {
         "members that changed a parameter changed it alike, or where one alone did; the density has none while it "
         "drops nothing. A knob that reaches no parameter is inert here, whatever it does elsewhere."
     ),
+    "One parameter, step by step": (
+        "What the merge does to one number of the model, with the members' own values: each member's change, the "
+        "trim, the vote on the sign, the mean of those that agree, and what is left in a bf16 file. Exact, and the "
+        "same arithmetic as the merge's; a pencil will do to check it."
+    ),
     "Tensor by tensor": (
         "Per cent of each tensor's parameters; of the changed ones for *Lost in bf16*. Brighter is more. The "
         "table has every tensor with its interval."

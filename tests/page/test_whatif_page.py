@@ -180,3 +180,11 @@ def test_a_sample_is_read_again_only_when_a_weight_file_changes(tiny: Path, tmp_
     rewrite(copy / "checkpoint-30", "touch")
     again, other = whatif_data.sample_of(bank, recipe, chosen)
     assert again is not first and other != key
+
+
+def test_the_x_ray_is_part_of_the_page_and_moves_by_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    test = whatif_page(monkeypatch, tmp_path, bank="rl_only")
+    assert "One parameter, step by step" in [one.value for one in test.header]
+    test.button(key="xray_contested").click().run()
+    assert not test.exception
+    assert any("Found where its members pull in opposite directions" in one.value for one in test.caption)
