@@ -15,7 +15,7 @@ from core.charts import election as votes
 from core.charts import rounding as figures
 from core.charts import rounding_words as words
 from core.errors import MergescopeError
-from pages.shared import chart, current_bank, is_dark, ledger, lens, stop_with
+from pages.shared import chart, current_bank, is_dark, ledger, lens, stop_with, xray
 from pages.shared.runs import REPORT, choose_run, clicked_name, merged_folder, note, of_bank, page_link
 
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def where_it_is_lost(report: "pd.DataFrame") -> None:
     clicked = clicked_name(points)
     if clicked and clicked != chosen:
         st.session_state[TENSOR] = clicked
+        xray.aim(clicked)
         st.rerun()
 
 

@@ -115,10 +115,14 @@ def saving_sentence(report: "LensReport") -> str:
     return (
         "A float32 file keeps everything; so does bf16 with a residual file beside it, of the same size together, "
         "whose bf16 part any program loads by itself. Rounding to bf16 at random is right on average "
-        f"(bias {random.bias.value:+.3f} of the mean change, against {near.bias.value:+.3f} to the nearest), but its "
+        f"(bias {_signed(random.bias.value)} of the mean change, {_signed(near.bias.value)} to the nearest), but its "
         f"error is {random.relative_l2:.2f} times the change instead of {near.relative_l2:.2f}. fp16 would lose "
         f"{100 * half.lost.value:.1f} % of the changed parameters, at the size of bf16."
     )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}".replace("-", "−")
 
 
 def dialects_table(report: "DialectReport") -> pd.DataFrame:

@@ -39,6 +39,14 @@ def trim_of(one: MemberStep) -> str:
     return "kept" if one.kept else "trimmed"
 
 
+def short_trim_of(one: MemberStep) -> str:
+    """`10,098 kept`, `14,402 trimmed`, `unchanged`: `trim_of` in two words."""
+    if one.delta == 0:
+        return "unchanged"
+    rank = f"{one.rank:,} " if one.rank is not None else ""
+    return f"{rank}{'kept' if one.kept else 'trimmed'}"
+
+
 def vote_of(one: MemberStep, found: Xray) -> str:
     """What became of a member's weighted delta."""
     if one.weighted == 0:
@@ -89,6 +97,8 @@ def _vote(found: Xray) -> str:
         return "no member changes it"
     elected = "+" if found.sign == 1 else "−"
     tie = " (a sum of zero)" if found.total == 0 else ""
+    if sum(one.weighted != 0 for one in found.members) == 1:
+        return f"only {terms}, so {elected} is elected"
     return f"{terms} = {number(found.total)}, so {elected} is elected{tie}"
 
 
@@ -109,7 +119,7 @@ def _mean(found: Xray) -> str:
 
 
 def _round(found: Xray) -> str:
-    said = f"bf16({exactly(found.merged)}) = {exactly(found.bf16)}"
+    said = f"{exactly(found.merged)} in bf16 is {exactly(found.bf16)}"
     if found.lost_to_bf16:
         said += f", which is the base's {exactly(found.base_bf16)}: lost to bf16"
     elif found.merged == found.base:

@@ -3,6 +3,7 @@
 Takes the folder of one merge; the figures come from `core.precision.lens` and `core.preview.dialects`. Merges nothing.
 """
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +80,10 @@ def _what_would_save(found: "LensReport", folder: Path) -> None:
             "error ÷ change": st.column_config.NumberColumn(format="%.4f"),
         },
     )
-    st.code(f"python -m core sidecar write {folder} {folder}-bf16", language=None, wrap_lines=True)
+    st.markdown("To write bf16 and the residual, and the float32 again from both:", anchors=False)
+    merged, narrow, again = (shlex.quote(f"{folder}{end}") for end in ("", "-bf16", "-fp32"))
+    commands = f"python -m core sidecar write {merged} {narrow}\npython -m core sidecar restore {narrow} {again}"
+    st.code(commands, language="bash", wrap_lines=True)
 
 
 def _dialects(folder: Path, plan: "Plan") -> None:
@@ -99,7 +103,7 @@ def _dialects(folder: Path, plan: "Plan") -> None:
 
     if checkpoint_summary(folder)[1] > MOST:
         st.markdown("For a model of this size it takes a while; compare in a shell:", anchors=False)
-        st.code(f"python -m core dialects {folder / PLAN_FILE}", language=None, wrap_lines=True)
+        st.code(f"python -m core dialects {shlex.quote(str(folder / PLAN_FILE))}", language="bash", wrap_lines=True)
         return
     if not st.toggle("Compare them", key="compare_dialects"):
         return

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TENSOR, INDEX, ASKED, SAID = "xray_tensor", "xray_index", "xray_asked", "xray_said"
 BUTTONS = {"contested": "a contested one", "lost": "one lost to bf16", "weak": "one a weak member decided"}
+NO_BREAK = "\u00a0"
 Stamps = tuple[tuple[str, int, int], ...]
 
 
@@ -102,7 +103,7 @@ def _boxes(found: "Xray", names: list[str]) -> None:
 
     st.markdown(f"**{plain(place_of(found))}**", anchors=False)
     boxes = _contents(found, names)
-    widths = [0.49, *[0.51 / (len(boxes) - 1)] * (len(boxes) - 1)]
+    widths = [0.55, *[0.45 / (len(boxes) - 1)] * (len(boxes) - 1)]
     for column, (title, text) in zip(st.columns(widths, gap="small"), boxes, strict=True):
         with column, st.container(border=True, height="stretch", gap="small", key=f"xray_box_{title.split()[0]}"):
             st.markdown(f"**{title}**", anchors=False)
@@ -111,19 +112,21 @@ def _boxes(found: "Xray", names: list[str]) -> None:
 
 def _contents(found: "Xray", names: list[str]) -> list[tuple[str, str]]:
     """Title and text of each box, in the order of the work."""
-    from core.preview.sentences import number, steps_of, trim_of, vote_of
+    from core.preview.sentences import number, short_trim_of, steps_of, vote_of
 
     steps = {name: plain(formula) for name, formula in steps_of(found)}
-    trims = found.method == "ties"
-    heads = ["member", "δ", *(["trim"] if trims else []), "weight", "weight·δ", "vote" if trims else "sign"]
+    ties, trims = found.method == "ties", any(one.threshold is not None for one in found.members)
+    heads = ["member", "δ", *(["rank, trim"] if trims else []), "weight", "weight·δ", "vote" if ties else "sign"]
     rows = [heads, ["---", "---:", *(["---"] if trims else []), "---:", "---:", "---"]]
     for name, one in zip(names, found.members, strict=True):
-        trim = [plain(trim_of(one))] if trims else []
-        cells = [plain(name), number(one.delta), *trim, f"{one.weight:.4g}", number(one.weighted)]
-        rows.append([*cells, vote_of(one, found)])
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    boxes = [("Members: δ = value − base", f"{table}\n\nbase {steps['base']}")]
-    if trims:
+        trim = [short_trim_of(one)] if trims else []
+        rows.append([plain(name), number(one.delta), *trim, f"{one.weight:.4g}", number(one.weighted)])
+        rows[-1].append(vote_of(one, found))
+    table = "\n".join(f"| {' | '.join(cell.replace(' ', NO_BREAK) for cell in row)} |" for row in rows)
+    keeps = {one.keeps for one in found.members} - {None}
+    kept = f"; the trim keeps ranks up to {keeps.pop():,}" if trims and len(keeps) == 1 else ""
+    boxes = [("Members: δ = value − base", f"{table}\n\nbase {steps['base']}{kept}")]
+    if ties:
         boxes.append(("Vote", steps["vote"]))
     middle = "mean" if found.divisor is not None else "sum"
     scale = f"  \nscale: {steps['scale']}" if "scale" in steps else ""

@@ -3,6 +3,7 @@
 Run: .venv/bin/python -m pytest tests/unit/precision/test_sidecar.py
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cli.app import run
 from core.errors import CheckpointError, InputError
 from core.merge import open_checkpoint
 from core.precision.residual import decode, encode
@@ -82,3 +84,13 @@ def test_what_has_no_residual_is_refused(tmp_path: Path) -> None:
     assert write(good, tmp_path / "small").other == 1
     with pytest.raises(InputError, match="is not empty"):
         write(good, tmp_path / "small")
+
+
+def test_the_shell_writes_and_restores(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, _ = write_pool(tmp_path, 0, "fp32")
+    assert run(["sidecar", "write", str(base), str(tmp_path / "small"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["exact"] is True
+    assert run(["sidecar", "restore", str(tmp_path / "small"), str(tmp_path / "again")]) == 0
+    assert "exact                 yes" in capsys.readouterr().out
+    assert run(["sidecar", "restore", str(base), str(tmp_path / "third")]) == 2
+    assert "has no residual.safetensors" in capsys.readouterr().err
