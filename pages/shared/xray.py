@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 TENSOR, INDEX, ASKED, SAID = "xray_tensor", "xray_index", "xray_asked", "xray_said"
 BUTTONS = {"contested": "a contested one", "lost": "one lost to bf16", "weak": "one a weak member decided"}
 NO_BREAK = "\u00a0"
+MEMBERS_WIDTH, TRIM_WIDTH = 490, 80
+"""Pixels that a row of the members' table needs, and its column on the trim; the other boxes share the rest of the line, or go under it."""
 Stamps = tuple[tuple[str, int, int], ...]
 
 
@@ -103,11 +105,15 @@ def _boxes(found: "Xray", names: list[str]) -> None:
 
     st.markdown(f"**{plain(place_of(found))}**", anchors=False)
     boxes = _contents(found, names)
-    widths = [0.55, *[0.45 / (len(boxes) - 1)] * (len(boxes) - 1)]
-    for column, (title, text) in zip(st.columns(widths, gap="small"), boxes, strict=True):
-        with column, st.container(border=True, height="stretch", gap="small", key=f"xray_box_{title.split()[0]}"):
-            st.markdown(f"**{title}**", anchors=False)
-            st.markdown(text, anchors=False)
+    with st.container(horizontal=True, gap="small", key="xray_boxes"):
+        for title, text in boxes:
+            first = title == boxes[0][0]
+            width: Any = MEMBERS_WIDTH + TRIM_WIDTH * ("| trim |" in text) if first else "stretch"
+            with st.container(
+                border=True, height="stretch", width=width, gap="small", key=f"xray_box_{title.split()[0]}"
+            ):
+                st.markdown(f"**{title}**", anchors=False)
+                st.markdown(text, anchors=False)
 
 
 def _contents(found: "Xray", names: list[str]) -> list[tuple[str, str]]:
