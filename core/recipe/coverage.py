@@ -36,7 +36,10 @@ class Coverage:
 
 
 def pick_coverage(scores: np.ndarray, picks: tuple[int, ...]) -> Coverage:
-    """Coverage of `picks`, rows of `scores` (float64, (checkpoints, tasks), in [0, 1]), in pick order."""
+    """Coverage of `picks`, rows of `scores` (float64, (checkpoints, tasks), in [0, 1]), in pick order.
+
+    A missing score (NaN) counts as not solved.
+    """
     solved = np.asarray(scores) >= SOLVED
     mine = solved[list(picks)]
     times = mine.sum(axis=0)

@@ -70,6 +70,19 @@ class MaskedSimilarityRows(SimilarityRows):
         return np.where((a == 0) | (b == 0), 0.0, _ratio(count - apart, count, low=0.0))
 
 
+def rows_of(scores: np.ndarray, kind: Similarity) -> SimilarityRows:
+    """Rows of similarities of `scores` (checkpoints, tasks), which may have gaps."""
+    return (MaskedSimilarityRows if np.isnan(scores).any() else SimilarityRows)(scores, kind)
+
+
+def means_of(scores: np.ndarray) -> np.ndarray:
+    """Mean of each row over the tasks it has, float64, shape (checkpoints,); 0 where it has none."""
+    has = np.isfinite(scores)
+    if has.all():
+        return np.asarray(scores.mean(axis=1))
+    return np.asarray(np.where(has, scores, 0.0).sum(axis=1) / np.maximum(has.sum(axis=1), 1))
+
+
 def _ratio(over: np.ndarray, under: np.ndarray, *, low: float) -> np.ndarray:
     """The quotient in [low, 1]; 0 where the divisor is 0."""
     return np.clip(np.where(under == 0, 0.0, over / np.where(under == 0, 1.0, under)), low, 1.0)

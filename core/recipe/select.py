@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from core.bank.model import Bank, Split
-from core.recipe.masked import MaskedSimilarityRows
+from core.recipe.masked import means_of, rows_of
 from core.recipe.mmr import MmrTrace, mmr
 from core.recipe.model import Recipe, Similarity
 from core.recipe.similarity import SimilarityRows
@@ -81,15 +81,14 @@ class Selection:
 
 def relevances(split: Split) -> np.ndarray:
     """q of every checkpoint: mean of its behaviour vector over the tasks it has, float64, shape (checkpoints,)."""
-    return np.nanmean(split.scores, axis=1) if np.isnan(split.scores).any() else split.scores.mean(axis=1)
+    return means_of(split.scores)
 
 
 def similarity_rows(split: Split, kind: Similarity) -> SimilarityRows:
     """Rows of the split's similarity matrix, computed when asked for and then kept."""
     by_kind = _ROWS.setdefault(split, {})
     if kind not in by_kind:
-        rows = MaskedSimilarityRows if np.isnan(split.scores).any() else SimilarityRows
-        by_kind[kind] = rows(split.scores, kind)
+        by_kind[kind] = rows_of(split.scores, kind)
     return by_kind[kind]
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from core.bank.model import Bank, Split
 from core.errors import InputError
+from core.recipe.masked import means_of, rows_of
 from core.recipe.mmr import mmr
 from core.recipe.model import Recipe
 from core.recipe.select import select
-from core.recipe.similarity import SimilarityRows
 
 RESAMPLES, FEWEST = 400, 50
 MOST_SCORES = 100_000_000
@@ -71,16 +71,19 @@ def rerun(scores: np.ndarray, samples: int, flip_rate: float, rng: np.random.Gen
     """Scores (checkpoints, tasks) of a supposed second run, whose expected means are those of the first.
 
     One sample a task: each row's 0s and 1s flip, on average `flip_rate` of them, as many 0s as 1s (fewer where a row
-    has too few of one kind). More samples: drawn from a binomial with the first run's share of right answers.
+    has too few of one kind). More samples: drawn from a binomial with the first run's share of right answers. Gaps
+    (NaN) stay gaps.
     """
+    has = np.isfinite(scores)
     if samples > 1:
-        return rng.binomial(samples, np.clip(scores, 0, 1), scores.shape) / samples
+        drawn = rng.binomial(samples, np.clip(np.where(has, scores, 0), 0, 1), scores.shape) / samples
+        return np.where(has, drawn, np.nan)
     right = scores >= 0.5
-    ones = right.sum(axis=1, keepdims=True)
-    zeros = scores.shape[1] - ones
-    flips = np.minimum(flip_rate * scores.shape[1] / 2, np.minimum(ones, zeros))
+    ones, count = right.sum(axis=1, keepdims=True), has.sum(axis=1, keepdims=True)
+    zeros = count - ones
+    flips = np.minimum(flip_rate * count / 2, np.minimum(ones, zeros))
     chance = np.where(right, flips / np.maximum(ones, 1), flips / np.maximum(zeros, 1))
-    return (right ^ (rng.random(scores.shape) < chance)).astype(np.float64)
+    return np.where(has, right ^ (rng.random(scores.shape) < chance), np.nan)
 
 
 def _split(bank: Bank, recipe: Recipe) -> Split:
@@ -106,8 +109,8 @@ def _frequencies(
     counts, same = np.zeros(len(bank.checkpoints)), 0
     for _ in range(resamples):
         scores = draw(rng)
-        rows = SimilarityRows(scores, recipe.similarity)
-        picks = mmr(scores.mean(axis=1), rows, recipe.lam, recipe.k, pin=pin, ban=ban).picks
+        rows = rows_of(scores, recipe.similarity)
+        picks = mmr(means_of(scores), rows, recipe.lam, recipe.k, pin=pin, ban=ban).picks
         counts[list(picks)] += 1
         same += set(picks) == now
     return Stability(resamples, counts / resamples, same / resamples, groups)

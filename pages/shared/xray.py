@@ -23,7 +23,10 @@ TENSOR, INDEX, ASKED, SAID = "xray_tensor", "xray_index", "xray_asked", "xray_sa
 BUTTONS = {"contested": "a contested one", "lost": "one lost to bf16", "weak": "one a weak member decided"}
 NO_BREAK = "\u00a0"
 MEMBERS_WIDTH, TRIM_WIDTH = 490, 80
-"""Pixels that a row of the members' table needs, and its column on the trim; the other boxes share the rest of the line, or go under it."""
+"""Pixels that a row of the members' table needs, and its column on the trim.
+
+The other boxes share the rest of the line, or go under it.
+"""
 Stamps = tuple[tuple[str, int, int], ...]
 
 

@@ -135,7 +135,7 @@ def test_a_bank_with_masked_gaps_opens_on_every_page(monkeypatch: pytest.MonkeyP
     assert not test.exception and not test.error
     assert "1 score is missing" in texts(test) and "1 of 40 scores are missing and were masked" in texts(test)
     assert "How these scores were made comparable: missing: mask." in texts(test)
-    for page in ("recipe.py", "runs.py", "precision.py", "results.py"):
+    for page in ("recipe.py", "whatif.py", "runs.py", "precision.py", "results.py"):
         test.switch_page(page).run()
         assert not test.exception and not test.error
 

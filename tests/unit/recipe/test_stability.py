@@ -81,3 +81,13 @@ def test_what_does_not_fit_is_refused(make_bank: MakeBank) -> None:
         over_tasks(bank, Recipe(k=1), resamples=0)
     with pytest.raises(InputError, match="flip rate"):
         over_runs(bank, Recipe(k=1), 1.5)
+
+
+def test_gaps_stay_gaps_in_a_second_run() -> None:
+    scores = np.array([[1, np.nan, 0, 1], [0, 1, 1, np.nan]])
+    for samples in (1, 4):
+        again = rerun(scores, samples, 0.5, np.random.default_rng(0))
+        np.testing.assert_array_equal(np.isnan(again), np.isnan(scores))
+    # Rows of one kind alone cannot flip, whatever the rate.
+    fixed = np.array([[1, 1, np.nan]])
+    np.testing.assert_array_equal(rerun(fixed, 1, 1.0, np.random.default_rng(0)), fixed)
