@@ -27,7 +27,10 @@ def draw(folder: Path) -> None:
     """Both parts for a merge at `folder`."""
     try:
         plan = _plan(str(folder), _stamp(folder / PLAN_FILE))
-    except (MergescopeError, OSError):
+    except OSError:
+        return
+    except MergescopeError as problem:
+        say(problem)
         return
     _survival(folder, plan)
     _dialects(folder, plan)
@@ -137,9 +140,11 @@ def _weights_stamp(folder: Path) -> tuple[tuple[int, int], ...]:
 
 @st.cache_resource(max_entries=8, show_spinner=False)
 def _plan(folder: str, stamp: tuple[int, int]) -> "Plan":
-    from core.merge import read_plan
+    from core.merge.record import read_record
+    from core.merge.reproduce import recorded_plan
 
-    return read_plan(Path(folder) / PLAN_FILE)
+    # Paths in the config may be relative to where it lay when the merge was made.
+    return recorded_plan(Path(folder), read_record(Path(folder)))
 
 
 @st.cache_resource(max_entries=8, show_spinner="Looking at what survives…")
