@@ -18,6 +18,8 @@ from core.jobs import specs
 from core.jobs.timeline import Phase
 from core.jobs.work import Work
 
+RUNG_SCORES = "rung_scores"
+"""Folder of a ladder's scores, which a run that goes on after a bad end takes over."""
 EXTRA_KINDS = "MERGESCOPE_KINDS"
 """Environment variable: modules, separated like PATH, whose `KINDS` are kinds too."""
 
@@ -170,9 +172,10 @@ def kind_named(name: str) -> Kind:
 
 def all_kinds() -> dict[str, Kind]:
     """Every kind by name: ours, then those of the modules named in MERGESCOPE_KINDS."""
+    from core.jobs.ladder import LadderKind
     from core.jobs.merge_eval import MergeEvalKind
 
-    kinds: list[Kind] = [MergeKind(), EvalKind(), MergeEvalKind()]
+    kinds: list[Kind] = [MergeKind(), EvalKind(), MergeEvalKind(), LadderKind()]
     for module in filter(None, os.environ.get(EXTRA_KINDS, "").split(os.pathsep)):
         kinds.extend(importlib.import_module(module).KINDS)
     return {one.name: one for one in kinds}
@@ -235,7 +238,7 @@ def remove_temporaries(folder: Path, name: str = "*", *, keep: bool = False) -> 
 
 
 def carry_over(old: Path, new: Path) -> None:
-    """Move the unfinished merges of one job's folder to another's, where the same work goes on with them."""
-    for path in old.glob(".*.partial") if old.is_dir() else ():
+    """Move unfinished merges, and the scores of a ladder, of one job's folder to another's, which goes on with them."""
+    for path in (*old.glob(".*.partial"), *old.glob(RUNG_SCORES)) if old.is_dir() else ():
         with suppress(OSError):
             path.rename(new / path.name)

@@ -56,7 +56,7 @@ class MergeEvalKind(Kind):
         if not isinstance(spec["splits"], list) or not spec["splits"]:
             raise InputError("no split to evaluate on was chosen. Choose at least one.")
         for name in spec["splits"]:
-            _tasks_path(bank, name)
+            tasks_path(bank, name)
         specs.batch_size_of(spec)
         return spec | {
             "bank": str(specs.absolute(spec["bank"])),
@@ -76,7 +76,7 @@ class MergeEvalKind(Kind):
         bank = load_bank(spec["bank"])
         lines = [shell("merge", folder / "config.yml", "merged")]
         for name in spec["splits"]:
-            lines.append(eval_command("merged", _tasks_path(bank, name), f"merged.{name}.jsonl", spec))
+            lines.append(eval_command("merged", tasks_path(bank, name), f"merged.{name}.jsonl", spec))
         return "\n".join(lines)
 
     def remove_half_written(self, spec: dict[str, Any], folder: Path, *, keep: bool) -> None:
@@ -154,12 +154,12 @@ class MergeEval:
         """Evaluate one model on one split; gives the score file."""
         from core.evals import evaluate, read_tasks
 
-        progress = self.work.phase(_phase_name(who, split.name))
+        progress = self.work.phase(phase_name(who, split.name))
         path = self._score_path(split, who)
         path.parent.mkdir(exist_ok=True)
         evaluate(
             model,
-            read_tasks(_tasks_path(self.bank, split.name)),
+            read_tasks(tasks_path(self.bank, split.name)),
             self.protocol,
             out=path,
             checkpoint=checkpoint or specs.checkpoint_name(model),
@@ -185,16 +185,16 @@ class MergeEval:
 
         elements = checkpoint_summary(self._weights_of(self.bank.base.id))[1]
         pool = len(self.bank.checkpoints)
-        phases = [_merge_phase("merge", elements, self.recipe.k)]
-        phases += [_merge_phase("uniform mean", elements, pool)] if self.uniform else []
+        phases = [merge_phase("merge", elements, self.recipe.k)]
+        phases += [merge_phase("uniform mean", elements, pool)] if self.uniform else []
         phases.append(Phase(LOAD, LOAD_SECONDS, "load"))
         for split in self.splits:
             who = ["merge", *(["uniform"] if self.uniform else [])]
             who += ["base", "best_single"] if split.score_file(self.protocol) is None else []
-            seconds = _eval_seconds(len(split.tasks), self.protocol, elements)
-            phases += [Phase(_phase_name(one, split.name), seconds, "eval", "generate") for one in who]
+            seconds = eval_seconds(len(split.tasks), self.protocol, elements)
+            phases += [Phase(phase_name(one, split.name), seconds, "eval", "generate") for one in who]
             phases += [
-                Phase(_phase_name(one, split.name), 0.01, "eval") for one in ("base", "best_single") if one not in who
+                Phase(phase_name(one, split.name), 0.01, "eval") for one in ("base", "best_single") if one not in who
             ]
         return [*phases, Phase("compare", 0.5, "compare")]
 
@@ -246,20 +246,23 @@ def _mean(tasks: Any) -> float:
     return math.fsum(per_task) / len(per_task)
 
 
-def _phase_name(who: str, split: str) -> str:
+def phase_name(who: str, split: str) -> str:
+    """Of the evaluation of a model on a split."""
     return f"evaluate {who.replace('_', ' ')} on {split}"
 
 
-def _merge_phase(name: str, elements: int, members: int) -> Phase:
+def merge_phase(name: str, elements: int, members: int) -> Phase:
+    """A merge of so many members, each of `elements` parameters."""
     return Phase(name, 1.0 + elements * members / MERGED_PER_SECOND, "merge", main_stage="merging")
 
 
-def _eval_seconds(tasks: int, protocol: Protocol, elements: int) -> float:
+def eval_seconds(tasks: int, protocol: Protocol, elements: int) -> float:
+    """Expected seconds of an evaluation, before the ledger corrects them."""
     step = max(STEP_SECONDS, 2 * elements * BATCH / FLOPS)
     return 0.2 + math.ceil(tasks * protocol.samples / BATCH) * protocol.max_new_tokens * step
 
 
-def _tasks_path(bank: Bank, split: Any) -> Path:
+def tasks_path(bank: Bank, split: Any) -> Path:
     """The split's task file; raises InputError where there is none."""
     if split not in bank.splits:
         raise InputError(f"unknown split {split!r:.80}. The bank '{bank.name}' has: {', '.join(bank.splits)}.")
