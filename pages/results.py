@@ -16,7 +16,8 @@ from core.charts import results as figures
 from core.charts.outcome import Flip, Panel, flips
 from core.errors import MergescopeError
 from core.evals.protocol import Protocol
-from pages.shared import chart, current_bank, is_dark, ledger, stop_with
+from pages import launch
+from pages.shared import chart, current_bank, current_recipe, is_dark, ladder, ledger, stop_with
 from pages.shared import result_data as data
 from pages.shared.runs import choose_run, clicked_name, has_scores, note, of_bank, page_link
 
@@ -29,6 +30,8 @@ def main() -> None:
     jobs = [one for one in ledger().jobs(200) if has_scores(one)]
     if not jobs:
         nothing_yet(bank)
+        if launch.evaluable_splits(bank) and bank.has_weights:
+            ladder.panel(bank, current_recipe())
         return
     job = choose_run(jobs, "Run", first=next((one.id for one in jobs if of_bank(one, bank.root)), None))
     try:
@@ -38,6 +41,8 @@ def main() -> None:
     verdict(job, bank)
     where_all_stand(panels)
     pairwise(job)
+    if launch.evaluable_splits(bank) and bank.has_weights:
+        ladder.panel(bank, current_recipe())
     with st.container(key="by_task"):
         by_task(job, panels)
     downloads(job, panels)

@@ -7,6 +7,7 @@ scored; its scores stay, and a run that goes on after a bad end does not make th
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ from core.recipe.ladder import Rung, greedy_soup, ladder
 from core.recipe.model import Recipe
 
 DRAWS = 5
+FROM_BANK = 0.01
+"""Expected seconds of an evaluation whose scores the bank has."""
 MOST_DRAWS = 100
 RECIPE = "recipe"
 SOUP = "greedy soup"
@@ -90,11 +93,37 @@ def rungs_of(bank: Bank, recipe: Recipe, draws: int) -> list[Rung]:
     return ladder(bank, recipe, seeds=range(draws))
 
 
+@dataclass(frozen=True)
+class Amount:
+    """What a ladder takes, before it is run."""
+
+    made: int
+    """Models that are merged, or drawn, and removed again."""
+    evaluations: int
+    seconds: float
+    """Expected; rough."""
+    bytes: int
+    """Largest amount on the disk at one time: the recipe's merge and one other model, in float32."""
+
+
+def amount_of(spec: dict[str, Any]) -> Amount:
+    """What a specification asks for; reads the headers of the base. Raises as `LadderKind.check`."""
+    from core.merge import checkpoint_summary
+
+    run = LadderRun(LadderKind().check(spec), Path(), "cpu", None)
+    phases = run.phases()
+    evaluations = [one for one in phases if one.name.startswith("evaluate ") and one.seconds > FROM_BANK]
+    soups = sum(len(one.members) - 1 for one in run.rungs if one.kind == "greedy_soup")
+    made = sum(one.name.startswith("make ") for one in phases) + soups
+    elements = checkpoint_summary(run.weights_of(run.bank.base.id))[1]
+    return Amount(made, len(evaluations) + soups, sum(one.seconds for one in phases), 2 * 4 * elements)
+
+
 class LadderRun:
     """One run of the job, rung by rung."""
 
-    def __init__(self, spec: dict[str, Any], folder: Path, device: str, work: Work) -> None:
-        self.spec, self.folder, self.device, self.work = spec, folder, device, work
+    def __init__(self, spec: dict[str, Any], folder: Path, device: str, work: Work | None) -> None:
+        self.spec, self.folder, self.device, self._work = spec, folder, device, work
         self.bank = load_bank(spec["bank"])
         self.recipe = recipe_from_dict(spec["recipe"])
         self.protocol = specs.protocol_from(spec["protocol"])
@@ -104,11 +133,17 @@ class LadderRun:
         self.trials = folder / RUNG_SCORES / "soup.json"
         """What a greedy soup tried."""
 
+    @property
+    def work(self) -> Work:
+        """Whom to tell how far it is."""
+        assert self._work is not None
+        return self._work
+
     def run(self) -> dict[str, Any]:
         """Make, evaluate and compare every rung; gives the result."""
         self.models.mkdir(exist_ok=True)
         (self.folder / RUNG_SCORES).mkdir(exist_ok=True)
-        self.work.plan(self._phases())
+        self.work.plan(self.phases())
         self.work.phase(LOAD)
         load_libraries()
         todo = [one for one in self.rungs if one.same_as is None]
@@ -152,13 +187,13 @@ class LadderRun:
     def _model(self, rung: Rung) -> Path:
         """The folder of a rung's model, made where it has none."""
         if rung.model is not None:
-            return self._weights_of(rung.model)
+            return self.weights_of(rung.model)
         out = self.models / rung.name
         if rung.kind == "random_delta":
             from core.merge.random_delta import random_delta
 
             progress = self.work.phase(_making(rung))
-            base = self._weights_of(self.bank.base.id)
+            base = self.weights_of(self.bank.base.id)
             random_delta(base, self.models / RECIPE, out, rung.seed or 0, progress=progress)
             return out
         return self._merged(str(rung.config), out, _making(rung))
@@ -196,7 +231,7 @@ class LadderRun:
     def _mean_of(self, members: tuple[str, ...]) -> Path:
         """The plain mean of some checkpoints; of one, itself."""
         if len(members) == 1:
-            return self._weights_of(members[0])
+            return self.weights_of(members[0])
         out = self.models / "soup"
         return self._merged(uniform_mean_plan(self.bank, self.recipe.out_dtype, members), out, SOUP)
 
@@ -226,7 +261,8 @@ class LadderRun:
     def _path(self, split: Split, name: str) -> Path:
         return self.folder / RUNG_SCORES / f"{split.name}.{name}.jsonl"
 
-    def _weights_of(self, checkpoint: str) -> Path:
+    def weights_of(self, checkpoint: str) -> Path:
+        """The folder of a checkpoint, or of the base."""
         known = {one.id: one.path for one in (self.bank.base, *self.bank.checkpoints)}
         path = known[checkpoint]
         if path is None:
@@ -247,11 +283,11 @@ class LadderRun:
             families[split.name] = compare_family(scores, RECIPE, clusters=clusters, noise=noise).as_dict()
         return means, families
 
-    def _phases(self) -> list[Phase]:
+    def phases(self) -> list[Phase]:
         """Every step with its expected seconds; the ledger corrects them as it measures."""
         from core.merge import checkpoint_summary
 
-        elements = checkpoint_summary(self._weights_of(self.bank.base.id))[1]
+        elements = checkpoint_summary(self.weights_of(self.bank.base.id))[1]
         phases = [Phase(LOAD, LOAD_SECONDS, "load")]
         seconds = {one.name: eval_seconds(len(one.tasks), self.protocol, elements) for one in self.splits}
         for rung in (one for one in self.rungs if one.same_as is None):
@@ -260,10 +296,14 @@ class LadderRun:
             if rung.kind == "greedy_soup":
                 phases.append(Phase(SOUP, len(rung.members) * seconds[self.recipe.split], "eval", "generate"))
             phases += [
-                Phase(phase_name(rung.name, name), 0.01 if rung.kind == "model" else each, "eval", "generate")
-                for name, each in seconds.items()
+                Phase(phase_name(rung.name, one.name), self._seconds(rung, one, seconds[one.name]), "eval", "generate")
+                for one in self.splits
             ]
         return [*phases, Phase("compare", 0.5, "compare")]
+
+    def _seconds(self, rung: Rung, split: Split, each: float) -> float:
+        known = rung.kind == "model" and split.score_file(self.protocol) is not None
+        return FROM_BANK if known else each
 
 
 def _making(rung: Rung) -> str:
