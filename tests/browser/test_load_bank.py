@@ -49,8 +49,11 @@ def write_evaluations(folder: Path) -> None:
 
 def press(page: Page, name: str) -> None:
     """Reach a button by focus and press it with the keyboard."""
-    button = page.get_by_role("button", name=name, exact=True)
-    expect(button).to_be_enabled()
+    # While a step is drawn anew, the button of the one before may still be there.
+    button = page.get_by_role("button", name=name, exact=True, disabled=False)
+    expect(button.first).to_be_enabled()
+    settle(page)
+    expect(button).to_have_count(1)
     button.focus()
     button.press("Enter")
 
