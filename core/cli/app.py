@@ -12,7 +12,7 @@ from types import FrameType
 
 import typer
 
-from core.cli import banks, checkpoints, doctor, jobs, judge, models, preview, scores
+from core.cli import banks, checkpoints, doctor, hub, jobs, judge, models, preview, scores
 from core.errors import MergescopeError
 
 app = typer.Typer(
@@ -24,7 +24,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-for module in (banks, scores, models, preview, checkpoints, judge, jobs, doctor):
+for module in (banks, scores, models, preview, checkpoints, hub, judge, jobs, doctor):
     module.register(app)
 
 INTERRUPTED = 130

@@ -1,0 +1,146 @@
+"""The Hub through its real client, against a small server on loopback that speaks its protocol.
+
+Run: .venv/bin/python -m pytest tests/unit/bank/hub
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save
+
+from core.bank.hub import parse_address
+from core.errors import BankError
+
+ROOT = Path(__file__).resolve().parents[4]
+COMMITS = {"main": "a" * 40}
+STEPS = ("step-1", "step-2", "step-3")
+
+
+def files_of(fill: float) -> dict[str, bytes]:
+    weights = save({"w": np.full((512, 1024), fill, np.float16)})
+    files = {f"{one}/model.safetensors": weights for one in STEPS}
+    return files | {f"{one}/config.json": b"{}" for one in STEPS} | {"scores/dev.jsonl": b"{}"}
+
+
+class Hub(ThreadingHTTPServer):
+    """Repository o/n; `served` counts bytes of weights sent."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.commits = {"a" * 40: files_of(1), "b" * 40: files_of(2)}
+        self.main, self.served, self.refusal = "a" * 40, 0, (0, "")
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Hub
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def say(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in ({"Content-Length": str(len(body))} | headers).items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        hub, path = self.server, self.path.partition("?")[0]
+        if hub.refusal[0]:
+            return self.say(hub.refusal[0], b"", X_Error_Code=hub.refusal[1])
+        if path.startswith("/o/n/resolve/"):
+            return self.file(*path.removeprefix("/o/n/resolve/").split("/", 1))
+        if not path.startswith("/api/models/o/n"):
+            return self.say(404, b"", X_Error_Code="RepoNotFound")
+        kind, _, rest = path.removeprefix("/api/models/o/n").strip("/").partition("/")
+        revision = rest.split("/")[0] or "main"
+        commit = hub.main if revision == "main" else revision
+        if kind != "refs" and commit not in hub.commits:
+            return self.say(404, b"", X_Error_Code="RevisionNotFound")
+        files = hub.commits.get(commit, {})
+        found: Any = {"id": "o/n", "sha": commit, "siblings": [{"rfilename": one} for one in files]}
+        if kind == "refs":
+            refs = [{"name": "main", "ref": "refs/heads/main", "targetCommit": hub.main}]
+            found = {"branches": refs, "converts": [], "tags": []}
+        if kind == "tree":
+            found = [{"type": "file", "path": one, "size": len(data), "oid": "0" * 40} for one, data in files.items()]
+        return self.say(200, json.dumps(found).encode(), Content_Type="application/json")
+
+    do_HEAD = do_GET
+
+    def file(self, commit: str, name: str) -> None:
+        data = self.server.commits[commit][name]
+        tag = {"ETag": f'"{hashlib.sha256(data).hexdigest()}"', "X_Repo_Commit": commit}
+        asked = self.headers.get("Range")
+        first, last = asked.removeprefix("bytes=").split("-") if asked else ("0", "")
+        part = data[int(first) : int(last) + 1 if last else None]
+        if self.command == "GET" and name.endswith(".safetensors"):
+            self.server.served += len(part)
+        ranged = {"Content_Range": f"bytes {first}-{int(first) + len(part) - 1}/{len(data)}"} if asked else {}
+        self.say(206 if asked else 200, part, **tag, **ranged)
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    server = Hub()
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def shell(hub: Hub, home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(home)} | more
+    command = [sys.executable, "-m", "core", "hub", *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_listing_reads_headers_and_a_download_stays_at_its_commit(hub: Hub, tmp_path: Path) -> None:
+    listed = shell(hub, tmp_path, "list", "hf://o/n", "--json")
+    assert listed.returncode == 0, listed.stderr
+    found = json.loads(listed.stdout)
+    assert [(one["subfolder"], one["parameters"], one["dtypes"]) for one in found["checkpoints"]] == [
+        (one, 512 * 1024, ["F16"]) for one in STEPS
+    ]
+    assert found["scores"] == ["scores/dev.jsonl"] and hub.served <= 3 * 100_100
+    hub.main, hub.served = "b" * 40, 0
+    done = shell(hub, tmp_path, "download", found["address"], "step-2", "--json")
+    assert done.returncode == 0, done.stderr
+    folder = Path(json.loads(done.stdout)["folders"]["step-2"])
+    weights = hub.commits["a" * 40]["step-2/model.safetensors"]
+    assert (folder / "model.safetensors").read_bytes() == weights and hub.served == len(weights)
+    assert not (folder.parent / "step-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "said"),
+    [
+        (403, "GatedRepo", "access is gated"),
+        (401, "RepoNotFound", "missing or private"),
+        (404, "RevisionNotFound", "no such branch"),
+    ],
+)
+def test_refusals_say_what_to_do(hub: Hub, tmp_path: Path, status: int, code: str, said: str) -> None:
+    hub.refusal = (status, code)
+    done = shell(hub, tmp_path, "list", "hf://o/n")
+    assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text", ["hf://o", "hf://o/n/../x", "/etc", "hf://o/n@../x", "hf://ö/n", "hf://o/n//x", "hf://o/n/*"]
+)
+def test_hostile_addresses_are_refused(text: str) -> None:
+    with pytest.raises(BankError):
+        parse_address(text)
