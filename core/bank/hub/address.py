@@ -44,7 +44,7 @@ def parse_address(text: str) -> HubAddress:
     rest = parts[2:]
     if rest and (rest[0] not in ("tree", "blob") or len(rest) < 2):
         raise BankError(f"{text!r}: expected /tree/REVISION after the repository's name. {EXPECTED}")
-    return _checked(text, *[*parts[:2], ""][:2], rest[1] if rest else None, rest[2:])
+    return _checked(text, parts[0], "".join(parts[1:2]), rest[1] if rest else None, rest[2:])
 
 
 def _checked(text: str, owner: str, name: str, revision: str | None, folders: list[str]) -> HubAddress:

@@ -10,7 +10,7 @@ from typing import Any
 
 from core.bank.hub.address import HubAddress, check_path
 from core.bank.hub.problems import plain_words
-from core.errors import BankError, DiskError
+from core.errors import BankError, DiskError, RunError
 from core.progress import Progress, no_progress
 from core.words import file_size
 
@@ -30,6 +30,9 @@ def download(address: HubAddress, checkpoints: Sequence[str], progress: Progress
     patterns = [f"{check_path(str(address), one)}/{kind}" if one else kind for one in checkpoints for kind in KEPT]
     # The Hub's patterns let `*` cross folders, so the folders below a chosen one are left out by name.
     options: dict[str, Any] = {"revision": address.revision, "allow_patterns": patterns}
+    cached = _from_cache(address, checkpoints)
+    if cached is not None:
+        return cached
     with plain_words(address):
         plan = snapshot_download(address.repository, dry_run=True, **options)
         chosen = [one for one in plan if str(Path(one.filename).parent).removeprefix(".") in checkpoints]
@@ -41,6 +44,26 @@ def download(address: HubAddress, checkpoints: Sequence[str], progress: Progress
         options["allow_patterns"] = [one.filename for one in chosen]
         root = Path(snapshot_download(address.repository, tqdm_class=_reporter(progress, missing), **options))
     return {one: root / one for one in checkpoints}
+
+
+def _from_cache(address: HubAddress, checkpoints: Sequence[str]) -> dict[str, Path] | None:
+    """The folders as the cache holds them, where HF_HUB_OFFLINE says to ask no network; None where it does not."""
+    from huggingface_hub import constants, snapshot_download
+
+    if not constants.HF_HUB_OFFLINE:
+        return None
+    found: dict[str, Path] = {}
+    for one in checkpoints:
+        patterns = [f"{one}/{kind}" if one else kind for kind in KEPT]
+        named = HubAddress(address.repository, address.revision, one)
+        with plain_words(named):
+            root = snapshot_download(
+                address.repository, revision=address.revision, local_files_only=True, allow_patterns=patterns
+            )
+        found[one] = Path(root) / one
+        if not any(found[one].glob("*.safetensors")):
+            raise RunError(f"{named}: the cache holds no weights. Connect, or unset HF_HUB_OFFLINE, and try again.")
+    return found
 
 
 def _check_disk(address: HubAddress, missing: int) -> None:
@@ -61,7 +84,7 @@ def _reporter(progress: Progress, total: int) -> Any:
     """A silent bar for the Hub's client that passes on the bytes it counts."""
     from huggingface_hub.utils import tqdm
 
-    class Reporter(tqdm):  # type: ignore[misc,type-arg]
+    class Reporter(tqdm):
         def __init__(self, *given: Any, **named: Any) -> None:
             self._counts = named.get("unit") == "B"
             super().__init__(*given, **(named | {"disable": True}))

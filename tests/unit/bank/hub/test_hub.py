@@ -144,3 +144,15 @@ def test_refusals_say_what_to_do(hub: Hub, tmp_path: Path, status: int, code: st
 def test_hostile_addresses_are_refused(text: str) -> None:
     with pytest.raises(BankError):
         parse_address(text)
+
+
+def test_the_cache_answers_offline_and_says_what_it_lacks(hub: Hub, tmp_path: Path) -> None:
+    pinned = f"hf://o/n@{'a' * 40}"
+    assert shell(hub, tmp_path, "download", pinned, "step-1").returncode == 0
+    hub.served = 0
+    again = shell(hub, tmp_path, "download", pinned, "step-1", "--json", HF_HUB_OFFLINE="1")
+    assert again.returncode == 0, again.stderr
+    assert (Path(json.loads(again.stdout)["folders"]["step-1"]) / "model.safetensors").is_file()
+    lacking = shell(hub, tmp_path, "download", pinned, "step-3", HF_HUB_OFFLINE="1")
+    assert lacking.returncode != 0 and "step-3" in lacking.stderr and "cache" in lacking.stderr
+    assert hub.served == 0
