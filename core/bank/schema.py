@@ -37,6 +37,8 @@ class CheckpointFile(_Strict):
     id: Id
     step: Annotated[int, Field(ge=0, strict=True)] | None = None
     path: str | None = None
+    hub: str | None = None
+    """`owner/name@COMMIT/subfolder` on the Hugging Face Hub, instead of `path`."""
 
 
 class ProtocolFile(_Strict):

@@ -58,7 +58,9 @@ def download(
     with only_ours_on_stdout(), progress_line("hub") as progress:
         pinned = parse_address(address)
         chosen = ["" if one == ROOT else one for one in checkpoints or ()]
-        if not chosen:
+        if not chosen and pinned.revision and pinned.subfolder:
+            chosen = [pinned.subfolder]
+        elif not chosen:
             found = list_repository(pinned)
             pinned = found.address
             chosen = [one.subfolder for one in found.checkpoints if not one.form.startswith("cannot")]
