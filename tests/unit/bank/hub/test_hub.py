@@ -156,3 +156,20 @@ def test_the_cache_answers_offline_and_says_what_it_lacks(hub: Hub, tmp_path: Pa
     lacking = shell(hub, tmp_path, "download", pinned, "step-3", HF_HUB_OFFLINE="1")
     assert lacking.returncode != 0 and "step-3" in lacking.stderr and "cache" in lacking.stderr
     assert hub.served == 0
+
+
+def test_a_full_disk_is_said_before_anything_is_fetched(hub: Hub, tmp_path: Path) -> None:
+    code = (
+        "import shutil, collections, sys\n"
+        "shutil.disk_usage = lambda _: collections.namedtuple('U', 'total used free')(1, 1, 0)\n"
+        "from core.bank.hub import download, parse_address\n"
+        "from core.errors import DiskError\n"
+        f"try:\n    download(parse_address('hf://o/n@{'a' * 40}'), ['step-1'])\n"
+        "except DiskError as problem:\n    print(problem)\n"
+    )
+    environment = os.environ | {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_port}", "HF_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Free space" in done.stdout, done.stderr
+    assert hub.served == 0
