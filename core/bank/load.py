@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.bank.hub.address import parse_address
+from core.bank.hub.cache import cached_folder
 from core.bank.model import Alignment, Bank, Checkpoint, Split
 from core.bank.schema import (
     AlignmentFile,
@@ -230,6 +232,15 @@ def _alignment(one: AlignmentFile | None) -> Alignment | None:
 
 
 def _checkpoint(one: CheckpointFile, located: Located, at: tuple[str | int, ...]) -> Checkpoint:
+    if one.hub is not None:
+        where = f"{located.at((*at, 'hub'))}: '{'.'.join(map(str, (*at, 'hub')))}'"
+        if one.path is not None:
+            raise BankError(f"{where}: expected either 'path' or 'hub', found both. Remove one.")
+        try:
+            address = parse_address(f"hf://{one.hub}")
+            return Checkpoint(id=one.id, step=one.step, path=cached_folder(address), hub=str(address))
+        except BankError as problem:
+            raise BankError(f"{where}: {problem}") from None
     path = _inside(one.path, located, (*at, "path")) if one.path is not None else None
     return Checkpoint(id=one.id, step=one.step, path=path)
 
@@ -274,7 +285,9 @@ def _weight_warnings(base: Checkpoint, checkpoints: Sequence[Checkpoint]) -> lis
     elif without:
         warnings.append(f"No folder of weights for {', '.join(without)}: recipes that need them cannot be merged.")
     warnings.extend(
-        f"{one.id}: no folder of weights at {one.path}. Expected a checkpoint folder; its scores can be explored."
+        f"{one.id}: not downloaded yet. Run `python -m core hub download {one.hub}`; its scores can be explored."
+        if one.hub
+        else f"{one.id}: no folder of weights at {one.path}. Expected a checkpoint folder; its scores can be explored."
         for one in everyone
         if one.path is not None and not one.path.is_dir()
     )

@@ -21,6 +21,8 @@ class Checkpoint:
     step: int | None = None
     path: Path | None = None
     """Absolute folder of the weights; None where the bank has scores only."""
+    hub: str | None = None
+    """Its pinned address on the Hub, of which `path` is the place in the local cache."""
 
 
 @dataclass(frozen=True)

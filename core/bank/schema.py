@@ -41,6 +41,9 @@ class CheckpointFile(_Strict):
     path: Annotated[
         str | None, Field(description="Folder of the weights, absolute or inside the bank; none: scores only.")
     ] = None
+    hub: Annotated[
+        str | None, Field(description="`owner/name@COMMIT/subfolder` on the Hugging Face Hub, in place of `path`.")
+    ] = None
 
 
 class ProtocolFile(_Strict):

@@ -25,6 +25,7 @@ MODULES = {
     "xray": ("xray", "dialects"),
     "precision": ("lens", "sidecar"),
     "checkpoints": ("convert",),
+    "hub": ("hub",),
     "judge": ("compare",),
     "ladder": ("ladder", "random-delta"),
     "jobs": ("jobs", "worker"),

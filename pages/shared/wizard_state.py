@@ -124,8 +124,9 @@ def hub_folder(address: str) -> Path:
     """The folder of what a Hub address names; raises BankError, since nothing is fetched from here yet."""
     name = address.rpartition("huggingface.co/")[2].removeprefix("hf://")
     raise BankError(
-        f"“{address}” looks like an address on the Hugging Face Hub. Fetch it first with "
-        f"`hf download {name} --local-dir DIR`, then name DIR."
+        f"“{address}” looks like an address on the Hugging Face Hub. See what it holds with `python -m core hub list "
+        f"hf://{name}`, fetch what you want with `python -m core hub download hf://{name} CHECKPOINT`, then name the "
+        "folder that it prints."
     )
 
 

@@ -101,8 +101,8 @@ def test_what_was_typed_and_chosen_is_kept_on_the_way_back(monkeypatch: pytest.M
         ("", "Name a folder, or upload score files."),
         ("/etc", "lies outside the folders that this explorer may read"),
         ("{root}/nowhere", "no such folder"),
-        ("Qwen/Qwen3-8B", "hf download Qwen/Qwen3-8B --local-dir DIR"),
-        ("https://huggingface.co/a/b", "hf download a/b --local-dir DIR"),
+        ("Qwen/Qwen3-8B", "core hub list hf://Qwen/Qwen3-8B"),
+        ("https://huggingface.co/a/b", "core hub download hf://a/b CHECKPOINT"),
         ("a\0b", "lies outside"),
     ],
 )
