@@ -220,6 +220,10 @@ def downloads(job: Any, panels: list[Panel]) -> None:
             "Standings, CSV", lambda: figures.standings_table(panels).to_csv(index=False), f"{job.id}.standings.csv",
             "text/csv", icon=":material/download:", on_click="ignore", key="get_csv",
         )  # fmt: skip
+        st.download_button(
+            "Report, HTML", lambda: report_html(job), f"{job.id}.report.html",
+            "text/html", icon=":material/article:", on_click="ignore", key="get_report",
+        )  # fmt: skip
         with st.popover("Samples, JSONL", icon=":material/download:", key="get_samples"):
             for split, files in job.result["scores"].items():
                 for key, path in files.items():
@@ -227,6 +231,13 @@ def downloads(job: Any, panels: list[Panel]) -> None:
                         f"{split}, {data.NAMES.get(key, key)}", Path(path).read_bytes, Path(path).name,
                         "application/x-ndjson", on_click="ignore", key=f"get_{split}_{key}", type="tertiary",
                     )  # fmt: skip
+
+
+def report_html(job: Any) -> str:
+    """The report of a run, with the ladder of the same recipe where one was run."""
+    from core.report import build
+
+    return build.report_html(job, build.ladder_of(job, ledger().jobs(200)))
 
 
 def comparison_json(job: Any) -> str:

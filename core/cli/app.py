@@ -28,6 +28,7 @@ MODULES = {
     "hub": ("hub",),
     "judge": ("compare",),
     "ladder": ("ladder", "random-delta"),
+    "report": ("report",),
     "jobs": ("jobs", "worker"),
     "doctor": ("doctor",),
 }

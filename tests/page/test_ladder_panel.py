@@ -10,7 +10,8 @@ import pytest
 from core.bank import load_bank
 from core.charts import ladder as figures
 from core.jobs import Ledger
-from tests.page.conftest import ended
+from core.report import report_html
+from tests.page.conftest import Finished, ended
 from tests.page.made_bank import open_frame, texts
 
 pytestmark = pytest.mark.page
@@ -21,7 +22,7 @@ def plain_texts(test: object) -> str:
 
 
 def test_one_press_runs_the_ladder_and_the_page_says_what_it_measured(
-    tiny: Path, own_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    tiny: Path, finished: Finished, own_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def page() -> object:
         test = open_frame(monkeypatch, own_ledger.home, named=tiny, bank=str(load_bank(tiny).root), k="2").run()
@@ -47,3 +48,6 @@ def test_one_press_runs_the_ladder_and_the_page_says_what_it_measured(
     assert figures.headline(result, "dev") in plain_texts(test)
     assert "The recipe was chosen on dev" in test.warning[0].value  # type: ignore[attr-defined]
     assert "ladder_go" not in [one.key for one in test.button]  # type: ignore[attr-defined]
+    report = report_html(finished.job, job)
+    assert figures.headline(result, "test") in report
+    assert figures.rivals(result, "dev")[0].title in report
