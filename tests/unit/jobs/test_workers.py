@@ -208,7 +208,7 @@ def test_a_specification_that_cannot_work_leaves_no_trace(ledger: Ledger) -> Non
     with pytest.raises(InputError, match="steps must be at least 0"):
         ledger.submit("sleep", {"steps": -1}, "no")
     with pytest.raises(
-        InputError, match=r"unknown kind of job 'cook'\. Expected one of: merge, eval, merge_eval, sleep"
+        InputError, match=r"unknown kind of job 'cook'\. Expected one of: merge, eval, merge_eval, ladder, sleep"
     ):
         ledger.submit("cook", {}, "no")
     assert not ledger.home.exists()

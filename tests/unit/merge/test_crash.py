@@ -8,7 +8,6 @@ import os
 import random
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import pytest
 from core.errors import Cancelled, InputError
 from core.merge import parse_plan, run_merge
 from core.merge.journal import JOURNAL_FILE
+from core.merge.writer import ShardWriter
 from tests.unit.merge.models import ties_config, write_pool
 
 MOMENTS, KILLS = 100, 24
@@ -90,13 +90,18 @@ def test_a_merge_that_is_killed_at_any_moment_ends_in_the_same_bytes(tmp_path: P
 def stopped_at(plan, out: Path, share: float, shard_size: float = 9000) -> None:
     """Merge until a share of the parameters is done, as a process that is killed then: the journal stays."""
 
+    writers: list[ShardWriter] = []
+
     def stop(stage: str, done: float, total: float, unit: str) -> None:
         if stage == "merging" and done >= share * total:
-            time.sleep(0.5)  # the syncs that were begun end
+            for one in (sync for writer in writers for sync in list(writer._syncs)):
+                one.result()  # the syncs that were begun end
             os._exit(9)
 
     child = os.fork()
     if child == 0:
+        begun = ShardWriter._sync
+        ShardWriter._sync = lambda self: (writers.append(self), begun(self))[1]  # type: ignore[method-assign]
         run_merge(plan, out, progress=stop, shard_size=shard_size)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
