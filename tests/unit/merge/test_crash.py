@@ -82,8 +82,10 @@ def test_a_merge_that_is_killed_at_any_moment_ends_in_the_same_bytes(tmp_path: P
     assert any(resumed > 0 for *_, resumed in rows), "no kill came between two tensors"
     expected = contents(place / "reference" / "out")
     assert len([name for name in expected if name.endswith(".safetensors")]) > 1
-    for number, *_ in rows:
-        assert [path.name for path in (place / str(number)).iterdir()] == ["out"]
+    for number, _, there, _ in rows:
+        # One that is killed after the last rename leaves its empty lock, which the kernel has freed.
+        left = {".out.lock"} if there else set()
+        assert {path.name for path in (place / str(number)).iterdir()} - left == {"out"}
         assert contents(place / str(number) / "out") == expected
 
 
