@@ -19,6 +19,7 @@ from core.errors import BankError, CheckpointError
 from core.files import is_inside
 
 MAX_DEPTH = 8
+SCORE_ENDINGS = (".json", ".jsonl", ".csv", ".tsv", ".parquet", ".eval")
 MAX_ENTRIES = 100_000
 MAX_CHECKPOINTS = 500
 SECONDS = 30.0
@@ -152,6 +153,7 @@ class _Search:
         self.entries = 0
         self.found: list[FoundCheckpoint] = []
         self.scores: list[ScoreFile] = []
+        self.strange: list[Path] = []
         self.tasks: list[Path] = []
         self.banks: list[Path] = []
         self.warnings: list[str] = []
@@ -256,15 +258,29 @@ class _Search:
         source = Source(path, self.roots, confined=True)
         try:
             if source.size == 0:
+                self.strange.append(path)
                 return
             if _holds_tasks(source):
                 self.tasks.append(path)
                 return
             known = next((one.name for one in FORMATS if one.recognise(source)), None)
         except BankError:
-            return
+            known = None
         if known is not None:
             self.scores.append(ScoreFile(path, known))
+        else:
+            self.strange.append(path)
+
+    def _not_understood(self) -> list[str]:
+        """Where no scores were found: which files may have been meant as some."""
+        meant = [one for one in self.strange if one.suffix.lower() in SCORE_ENDINGS]
+        if self.scores or not meant:
+            return []
+        more = f" and {len(meant) - 1} more" if len(meant) > 1 else ""
+        return [
+            f"{meant[0]}{more}: empty, damaged, or in no format that is known here. `scores read` says what is wrong "
+            "with one."
+        ]
 
     def result(self) -> Discovery:
         """Everything found, named, ordered and judged."""
@@ -279,7 +295,7 @@ class _Search:
             scores=tuple(self.scores),
             tasks=tuple(self.tasks),
             banks=tuple(self.banks),
-            warnings=tuple(dict.fromkeys(self.warnings)),
+            warnings=tuple(dict.fromkeys([*self.warnings, *self._not_understood()])),
             entries=self.entries,
             seconds=time.monotonic() - self._start,
         )

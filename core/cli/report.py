@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from core.cli.output import note
-from core.errors import RunError
+from core.errors import InputError, RunError
 from core.files import write_atomically
-from core.jobs import Ledger
+from core.jobs import Job, Ledger
 
 EXAMPLE = "Example: python -m core report last report.html"
 
@@ -27,10 +27,19 @@ def report(
     from core.report.build import ladder_of
 
     ledger = Ledger()
-    found = next((one for one in ledger.jobs(200) if one.kind == "merge_eval" and one.state == "succeeded"), None)
-    chosen = found if job == "last" and found is not None else ledger.job(job)
+    chosen = _last(ledger) if job == "last" else ledger.job(job)
     try:
         write_atomically(out, report_html(chosen, ladder_of(chosen, ledger.jobs(200))))
     except OSError as problem:
         raise RunError(f"{out}: cannot be written ({problem.strerror}).") from None
     note(f"wrote {out}")
+
+
+def _last(ledger: Ledger) -> Job:
+    for one in ledger.jobs(200):
+        if one.kind == "merge_eval" and one.state == "succeeded":
+            return one
+    raise InputError(
+        f"no merge with its evaluation has succeeded in {ledger.home}. Press Merge and evaluate in the explorer first, "
+        "or name another working folder in MERGESCOPE_HOME."
+    )

@@ -88,3 +88,11 @@ def test_the_shell_writes_it_and_refuses_other_runs(
     assert "error: " in capsys.readouterr().err and not (tmp_path / "other.html").exists()
     with pytest.raises(InputError, match="Expected a finished merge"):
         report_html(replace(finished.job, kind="merge"))
+
+
+def test_without_a_finished_run_the_shell_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MERGESCOPE_HOME", str(tmp_path))
+    assert run(["report", "last", str(tmp_path / "report.html")]) == 2
+    assert "no merge with its evaluation has succeeded" in capsys.readouterr().err

@@ -147,3 +147,14 @@ def test_progress_is_told(tmp_path: Path) -> None:
     told: list[int] = []
     discover(write_run(tmp_path / "run"), seen=lambda entries, _: told.append(entries))
     assert told == sorted(told) and told[-1] >= 10
+
+
+def test_files_that_may_have_been_meant_as_scores_are_named_where_none_were_found(tmp_path: Path) -> None:
+    (tmp_path / "scores.json").write_bytes(bytes(range(256)))
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    (tmp_path / "notes.txt").write_text("nothing")
+    found = discover(tmp_path)
+    (said,) = found.warnings
+    assert said.startswith(f"{tmp_path / 'empty.jsonl'} and 1 more: empty, damaged, or in no format that is known")
+    (tmp_path / "good.csv").write_text("checkpoint,task,score\nstep-1,a,1\n")
+    assert discover(tmp_path).warnings == ()
